@@ -19,6 +19,7 @@
 #include "worker/train/recipe/prune.h"
 #include "worker/train/run/failure.h"
 #include "worker/train/step/evaluate.h"
+#include "worker/train/step/torch_guard.h"
 #include "worker/train/turns.h"
 
 namespace muster::worker {
@@ -91,6 +92,10 @@ Checkpoints::Checkpoints(const Trainer& trainer, const CheckpointsServices& serv
 }
 
 absl::StatusOr<RunState> Checkpoints::Restore() {
+  return TorchGuardOr([this] { return RestoreTogether(); });
+}
+
+absl::StatusOr<RunState> Checkpoints::RestoreTogether() {
   const absl::StatusOr<std::string> verdict = OnRankZero(
       gang_, [this](const GotOn& got_on) { return FindAndLoad(got_on); }, [this] { StillAtIt(); });
   if (!verdict.ok()) return verdict.status();
@@ -279,9 +284,16 @@ absl::Status Checkpoints::Register(const FoundCheckpoint& found, const GotOn& go
   return absl::OkStatus();
 }
 
-void Checkpoints::Save(const RunState& state, bool best, bool urgent) {
-  ShareBuffers(model_, gang_);
-  if (saver_ == nullptr) return;
+absl::Status Checkpoints::Save(const RunState& state, bool best, bool urgent) {
+  return TorchGuard([&] {
+    ShareBuffers(model_, gang_);
+    if (saver_ != nullptr) saver_->Save(RequestOf(state, best, urgent));
+    Poll();
+    return absl::OkStatus();
+  });
+}
+
+SaveRequest Checkpoints::RequestOf(const RunState& state, bool best, bool urgent) const {
   SaveRequest request;
   request.step = state.step;
   request.epoch = state.epoch;
@@ -295,8 +307,7 @@ void Checkpoints::Save(const RunState& state, bool best, bool urgent) {
   request.optimizer = &optimizer_tensors_;
   request.state_json = EncodeRunState(state, options_.identity);
   request.check = [this] { gang_.Check(); };
-  saver_->Save(request);
-  Poll();
+  return request;
 }
 
 void Checkpoints::Poll() {
@@ -321,14 +332,16 @@ void Checkpoints::Poll() {
   }
 }
 
-bool Checkpoints::Drain(absl::Duration timeout) {
-  // What is not settled by then, or failed, is Finish's to judge.
-  const absl::StatusOr<std::string> settled = Settle(timeout, /*may_hurry=*/true);
-  return !settled.ok() || *settled != kHurried;
+absl::StatusOr<bool> Checkpoints::Drain(absl::Duration timeout) {
+  return TorchGuardOr([&]() -> absl::StatusOr<bool> {
+    // What is not settled by then, or failed, is Finish's to judge.
+    const absl::StatusOr<std::string> settled = Settle(timeout, /*may_hurry=*/true);
+    return !settled.ok() || *settled != kHurried;
+  });
 }
 
 absl::Status Checkpoints::Finish(absl::Duration timeout) {
-  return Settle(timeout, /*may_hurry=*/false).status();
+  return TorchGuard([&] { return Settle(timeout, /*may_hurry=*/false).status(); });
 }
 
 // The same on every rank: how the newest save ended, or that rank 0 was asked to leave.
@@ -362,9 +375,11 @@ absl::Status Checkpoints::LoadBest(const RunState& state) {
         loaded, kCheckpointFailed, absl::StrCat("the best checkpoint, of step ", state.best_step)));
     return "";
   };
-  MUSTER_RETURN_IF_ERROR(OnRankZero(gang_, load, [this] { StillAtIt(); }).status());
-  BroadcastAll(model_tensors_);
-  return absl::OkStatus();
+  return TorchGuard([&]() -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(OnRankZero(gang_, load, [this] { StillAtIt(); }).status());
+    BroadcastAll(model_tensors_);
+    return absl::OkStatus();
+  });
 }
 
 absl::StatusOr<std::string> Checkpoints::BestPath(int64_t step, const GotOn& got_on) const {

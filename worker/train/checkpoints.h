@@ -8,7 +8,8 @@
 // Only rank 0 touches the disk: it reads and broadcasts, so that all ranks have the same bits.
 // Every function but Poll is a collective: all ranks call it, at the same step. Where rank 0 reads
 // or waits for long, all wait with it in turns (turns.h), and the supervisor hears that they do.
-// One thread. Throws what the collectives throw.
+// One thread. Nothing is thrown: what the collectives throw becomes a failure as torch_guard.h
+// says.
 #pragma once
 
 #include <cstdint>
@@ -76,12 +77,13 @@ class Checkpoints {
 
   // Shares the buffers, then copies everything on rank 0 and returns; the saver's thread does the
   // rest. `urgent`: the run is about to leave, and nothing that is on its way may hold this up.
-  void Save(const RunState& state, bool best, bool urgent = false);
+  // Fails when there is no such save; how it ends Poll notes.
+  absl::Status Save(const RunState& state, bool best, bool urgent = false);
 
   // Waits until no save is on its way, however those end. Before the run's last save, which must
   // not be skipped because a better one is still waiting for the controller. False: rank 0 was
   // asked to leave meanwhile, and that save is urgent.
-  bool Drain(absl::Duration timeout);
+  absl::StatusOr<bool> Drain(absl::Duration timeout);
 
   // Notes on rank 0 how saves ended, and logs those that failed: training goes on without them.
   void Poll();
@@ -99,8 +101,10 @@ class Checkpoints {
 
   absl::Status ClassifyHere(const absl::Status& status, absl::string_view failure_class,
                             absl::string_view context) const;
+  absl::StatusOr<RunState> RestoreTogether();
   absl::StatusOr<std::string> FindAndLoad(const GotOn& got_on);
   absl::Status Load(const FoundCheckpoint& found, std::string& state_json, const GotOn& got_on);
+  SaveRequest RequestOf(const RunState& state, bool best, bool urgent) const;
   absl::StatusOr<std::string> Settle(absl::Duration timeout, bool may_hurry);
   void StillAtIt();
   absl::Status CannotLoad(const FoundCheckpoint& found, const absl::Status& status) const;

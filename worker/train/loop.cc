@@ -37,11 +37,13 @@ class TrainingLoop {
   absl::StatusOr<TrainResult> Run(MemoryEstimate& memory);
 
  private:
+  absl::StatusOr<RequestedStop> Begin(MemoryEstimate& memory);
   absl::Status Load();
   absl::Status StartFromScratch();
-  RequestedStop ValidateAndSave(const Due& due, const RequestedStop& requested);
-  bool Validate(RequestedStop& requested);
-  Evaluation EvaluateSplit(Split split);
+  absl::StatusOr<RequestedStop> Step();
+  absl::StatusOr<RequestedStop> ValidateAndSave(const Due& due, const RequestedStop& requested);
+  absl::StatusOr<bool> Validate(RequestedStop& requested);
+  absl::StatusOr<Evaluation> EvaluateSplit(Split split);
   absl::StatusOr<TrainResult> StopEarly(bool save);
   absl::StatusOr<TrainResult> TestBest();
 
@@ -53,10 +55,22 @@ class TrainingLoop {
   Reporter reporter_;
   SaveClock save_clock_;
   std::optional<TrainStep> train_step_;
+  std::optional<BatchQueue> batches_;
+  std::optional<DeviceFeed> feed_;
   RunState run_;  // where the run stands between two steps
 };
 
+// Each part is guarded by itself, and fails with its failure class: a run ends with the first one.
 absl::StatusOr<TrainResult> TrainingLoop::Run(MemoryEstimate& memory) {
+  MUSTER_ASSIGN_OR_RETURN(RequestedStop requested, TorchGuardOr([&] { return Begin(memory); }));
+  while (!requested.stop && run_.step < recipe_.total_steps) {
+    MUSTER_ASSIGN_OR_RETURN(requested, TorchGuardOr([this] { return Step(); }));
+  }
+  return TorchGuardOr([&] { return requested.stop ? StopEarly(requested.save) : TestBest(); });
+}
+
+// Everything before the first step. Returns a stop that all ranks agree on.
+absl::StatusOr<RequestedStop> TrainingLoop::Begin(MemoryEstimate& memory) {
   MUSTER_RETURN_IF_ERROR(Load());
   memory = CountMemory(trainer_);
   Rehearse(trainer_, run_.rehearsed, memory);
@@ -64,47 +78,50 @@ absl::StatusOr<TrainResult> TrainingLoop::Run(MemoryEstimate& memory) {
   train_step_.emplace(trainer_);
   train_step_->RestoreLossScale(run_.loss_scale);
   save_clock_.Restart();
+  RequestedStop requested;
   if (run_.validation_owed) {
-    const RequestedStop requested = ValidateAndSave({.validate = true}, RequestedStop());
-    if (requested.stop) return StopEarly(requested.save);
+    MUSTER_ASSIGN_OR_RETURN(requested, ValidateAndSave({.validate = true}, RequestedStop()));
+    if (requested.stop) return requested;
   }
-  const Sampler& sampler = trainer_.loader.sampler();
+  const Loader& loader = trainer_.loader;
   const uint32_t rank = static_cast<uint32_t>(trainer_.gang.rank());
   const uint32_t world = static_cast<uint32_t>(trainer_.gang.world_size());
-  BatchQueue batches([&](uint64_t step) { return trainer_.loader.TrainBatch(step, rank, world); },
-                     static_cast<uint64_t>(run_.step), static_cast<uint64_t>(recipe_.total_steps),
-                     trainer_.loader.batches_ahead());
-  DeviceFeed feed(trainer_.device);
-  StepTimer& timer = reporter_.timer();
+  batches_.emplace([=, &loader](uint64_t step) { return loader.TrainBatch(step, rank, world); },
+                   static_cast<uint64_t>(run_.step), static_cast<uint64_t>(recipe_.total_steps),
+                   loader.batches_ahead());
+  feed_.emplace(trainer_.device);
   reporter_.Phase("train", run_);
+  reporter_.timer().Mark(StepPart::kOther);
+  reporter_.timer().Reset();
+  return requested;
+}
+
+// One step of the run, and what is due after it. Returns a stop that all ranks agree on.
+absl::StatusOr<RequestedStop> TrainingLoop::Step() {
+  StepTimer& timer = reporter_.timer();
+  const RunState before = run_;
+  run_.step += 1;
+  run_.epoch = trainer_.loader.sampler().EpochAt(static_cast<uint64_t>(run_.step));
+  const Due due = DueAfter(recipe_, before, run_);
+
+  const Batch batch = feed_->Bring(batches_->Next());
+  timer.Mark(StepPart::kData);
+
+  // Forward, backward, agreement, unscale, clip, update. What is due after it must know how this
+  // very step went; otherwise a device may run one step ahead of the host.
+  MUSTER_ASSIGN_OR_RETURN(
+      const StepResult result,
+      train_step_->Run(before.step, batch, save_clock_.AddTo(supervisor_.requested_stop()),
+                       /*settle=*/due.report || due.validate || due.save, timer));
+  if (!result.finite) return NonFinite(result);
+  if (trainer_.ema != nullptr) trainer_.ema->Update(run_.step);
+  if (trainer_.pruner != nullptr) trainer_.pruner->AfterStep(run_.step);
+  reporter_.StepDone(run_, batch, result, due.report);
+
+  MUSTER_ASSIGN_OR_RETURN(const RequestedStop requested, ValidateAndSave(due, result.requested));
+  for (Artifact* artifact : artifacts_) artifact->AfterStep(run_.step);
   timer.Mark(StepPart::kOther);
-  timer.Reset();
-
-  while (run_.step < recipe_.total_steps) {
-    const RunState before = run_;
-    run_.step += 1;
-    run_.epoch = sampler.EpochAt(static_cast<uint64_t>(run_.step));
-    const Due due = DueAfter(recipe_, before, run_);
-
-    const Batch batch = feed.Bring(batches.Next());
-    timer.Mark(StepPart::kData);
-
-    // Forward, backward, agreement, unscale, clip, update. What is due after it must know how this
-    // very step went; otherwise a device may run one step ahead of the host.
-    const StepResult result =
-        train_step_->Run(before.step, batch, save_clock_.AddTo(supervisor_.requested_stop()),
-                         /*settle=*/due.report || due.validate || due.save, timer);
-    if (!result.finite) return NonFinite(result);
-    if (trainer_.ema != nullptr) trainer_.ema->Update(run_.step);
-    if (trainer_.pruner != nullptr) trainer_.pruner->AfterStep(run_.step);
-    reporter_.StepDone(run_, batch, result, due.report);
-
-    const RequestedStop requested = ValidateAndSave(due, result.requested);
-    for (Artifact* artifact : artifacts_) artifact->AfterStep(run_.step);
-    timer.Mark(StepPart::kOther);
-    if (requested.stop) return StopEarly(requested.save);
-  }
-  return TestBest();
+  return requested;
 }
 
 // Restores the newest checkpoint, or begins a fresh run.
@@ -128,17 +145,23 @@ absl::Status TrainingLoop::StartFromScratch() {
 
 // What follows a step, in which the ranks agreed on `requested`. Returns a stop that all of them
 // agree on, by that or during the validation.
-RequestedStop TrainingLoop::ValidateAndSave(const Due& due, const RequestedStop& requested) {
+absl::StatusOr<RequestedStop> TrainingLoop::ValidateAndSave(const Due& due,
+                                                            const RequestedStop& requested) {
   RequestedStop stop = requested.stop ? requested : RequestedStop();
-  const bool best = due.validate && Validate(stop);
+  bool best = false;
+  if (due.validate) {
+    MUSTER_ASSIGN_OR_RETURN(best, Validate(stop));
+  }
   bool urgent = stop.stop && stop.save;
   const bool by_time = requested.save && !requested.stop;
   if (due.save || best || urgent || by_time) {
     save_clock_.Restart();
-    if (!urgent && run_.step == recipe_.total_steps)
-      urgent = !checkpoints_.Drain(recipe_.commit_timeout);
+    if (!urgent && run_.step == recipe_.total_steps) {
+      MUSTER_ASSIGN_OR_RETURN(const bool drained, checkpoints_.Drain(recipe_.commit_timeout));
+      urgent = !drained;
+    }
     run_.loss_scale = train_step_->loss_scale();
-    checkpoints_.Save(run_, best, urgent);
+    MUSTER_RETURN_IF_ERROR(checkpoints_.Save(run_, best, urgent));
     reporter_.timer().Mark(StepPart::kSave);
   }
   checkpoints_.Poll();
@@ -147,8 +170,8 @@ RequestedStop TrainingLoop::ValidateAndSave(const Due& due, const RequestedStop&
 
 // Returns whether the model is the best one so far. Where some rank was asked to stop, the
 // validation is left off and owed, and `requested` says so.
-bool TrainingLoop::Validate(RequestedStop& requested) {
-  const Evaluation evaluation = EvaluateSplit(Split::kValidation);
+absl::StatusOr<bool> TrainingLoop::Validate(RequestedStop& requested) {
+  MUSTER_ASSIGN_OR_RETURN(const Evaluation evaluation, EvaluateSplit(Split::kValidation));
   reporter_.timer().Mark(StepPart::kEvaluate);
   if (evaluation.requested.stop) {
     run_.validation_owed = true;
@@ -160,7 +183,7 @@ bool TrainingLoop::Validate(RequestedStop& requested) {
 }
 
 // With the averaged weights where there are such. Reported, unless some rank was asked to stop.
-Evaluation TrainingLoop::EvaluateSplit(Split split) {
+absl::StatusOr<Evaluation> TrainingLoop::EvaluateSplit(Split split) {
   reporter_.Phase("evaluate", run_);
   const EmaScope averaged(trainer_.ema);
   EvaluationOptions options;
@@ -169,7 +192,7 @@ Evaluation TrainingLoop::EvaluateSplit(Split split) {
     reporter_.StillAtIt();
     return supervisor_.requested_stop();
   };
-  const Evaluation evaluation = Evaluate(split, trainer_, options);
+  MUSTER_ASSIGN_OR_RETURN(const Evaluation evaluation, Evaluate(split, trainer_, options));
   if (!evaluation.requested.stop) reporter_.Evaluated(run_, split, evaluation);
   return evaluation;
 }
@@ -188,7 +211,7 @@ absl::StatusOr<TrainResult> TrainingLoop::TestBest() {
   MUSTER_RETURN_IF_ERROR(checkpoints_.Finish(recipe_.commit_timeout));
   if (run_.best_step < 0) return NothingBest(run_);
   MUSTER_RETURN_IF_ERROR(checkpoints_.LoadBest(run_));
-  const Evaluation test = EvaluateSplit(Split::kTest);
+  MUSTER_ASSIGN_OR_RETURN(const Evaluation test, EvaluateSplit(Split::kTest));
   if (test.requested.stop) return TrainResult{.stopped = true};
   for (Artifact* artifact : artifacts_) artifact->AfterTest(test);
   reporter_.Phase("done", run_);
@@ -214,8 +237,8 @@ absl::StatusOr<TrainResult> Train(const Trainer& trainer, Checkpoints& checkpoin
                                   RunSupervisor& supervisor,
                                   const std::vector<Artifact*>& artifacts) {
   MemoryEstimate memory;
-  absl::StatusOr<TrainResult> result = TorchGuardOr(
-      [&] { return TrainingLoop(trainer, checkpoints, supervisor, artifacts).Run(memory); });
+  absl::StatusOr<TrainResult> result =
+      TrainingLoop(trainer, checkpoints, supervisor, artifacts).Run(memory);
   if (FailureClassOf(result.status()) == kOutOfMemory)
     return OutOfMemory(result.status(), memory, trainer.recipe);
   return result;

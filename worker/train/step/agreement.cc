@@ -38,7 +38,7 @@ at::Tensor Agreement::Begin(const RequestedStop& requested) const {
 }
 
 void Agreement::Add(const at::Tensor& loss, const at::Tensor& correct, int64_t samples,
-                    double share, at::Tensor& control) const {
+                    double share, const at::Tensor& control) const {
   if (correct.defined()) {
     control.select(0, kAccuracy)
         .add_(correct.to(at::kFloat).mul(share / static_cast<double>(samples)));

@@ -51,7 +51,7 @@ class Agreement {
   // Adds what a micro-batch of `samples` gave: its mean loss and, unless undefined, how many of it
   // were right (both 0-dim). It counts `share` in the mean over the ranks.
   void Add(const at::Tensor& loss, const at::Tensor& correct, int64_t samples, double share,
-           at::Tensor& control) const;
+           const at::Tensor& control) const;
   // The loss among control numbers: 0-dim, a view.
   static at::Tensor LossOf(const at::Tensor& control);
 

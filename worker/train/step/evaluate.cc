@@ -10,6 +10,7 @@
 
 #include "worker/train/step/amp.h"
 #include "worker/train/step/device_feed.h"
+#include "worker/train/step/torch_guard.h"
 
 namespace muster::worker {
 
@@ -89,9 +90,7 @@ int64_t MostBatches(Split split, const Trainer& trainer) {
   return most;
 }
 
-}  // namespace
-
-Evaluation Evaluate(Split split, const Trainer& trainer, const EvaluationOptions& options) {
+Evaluation EvaluateTogether(Split split, const Trainer& trainer, const EvaluationOptions& options) {
   const Recipe& recipe = trainer.recipe;
   const Loader& loader = trainer.loader;
   Model& model = trainer.model;
@@ -136,7 +135,6 @@ Evaluation Evaluate(Split split, const Trainer& trainer, const EvaluationOptions
       sums.select(0, 4).add_(top_five);
     }
   }
-  model.SetTraining(true);
   if (evaluation.requested.stop) return evaluation;
   gang.AllReduceSum(sums);
   if (options.confusion) gang.AllReduceSum(confusion);
@@ -148,6 +146,16 @@ Evaluation Evaluate(Split split, const Trainer& trainer, const EvaluationOptions
   evaluation.correct = values[1];
   evaluation.loss = values[0] > 0 ? values[2] / values[0] : 0;
   if (values[3] > 0) evaluation.top5_accuracy = values[4] / values[3];
+  return evaluation;
+}
+
+}  // namespace
+
+absl::StatusOr<Evaluation> Evaluate(Split split, const Trainer& trainer,
+                                    const EvaluationOptions& options) {
+  absl::StatusOr<Evaluation> evaluation = TorchGuardOr(
+      [&]() -> absl::StatusOr<Evaluation> { return EvaluateTogether(split, trainer, options); });
+  trainer.model.SetTraining(true);
   return evaluation;
 }
 

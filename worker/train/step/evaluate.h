@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "absl/status/statusor.h"
 #include "worker/data/loader.h"
 #include "worker/dist/collectives.h"
 #include "worker/models/base/model.h"
@@ -38,10 +39,13 @@ struct EvaluationOptions {
 // All ranks call it. First makes the buffers of rank 0 everybody's: batch norm's running statistics
 // are those of rank 0's shards, as in PyTorch's DDP, and nothing reads them in between. Ranks may
 // hold unequal shards or none; they meet in one sum at the end, and about every two seconds to
-// agree whether they go on. Leaves the model in training mode. Throws what torch throws.
-Evaluation Evaluate(Split split, const Trainer& trainer, const EvaluationOptions& options = {});
+// agree whether they go on. Leaves the model in training mode. Nothing is thrown: fails as
+// torch_guard.h says.
+absl::StatusOr<Evaluation> Evaluate(Split split, const Trainer& trainer,
+                                    const EvaluationOptions& options = {});
 
 // Makes rank 0's buffers everybody's. All ranks call it, before anything that reads or saves them.
+// Throws what the collectives throw.
 void ShareBuffers(Model& model, Collectives& gang);
 
 }  // namespace muster::worker

@@ -14,6 +14,7 @@
 #include "worker/train/step/gradient_norm.h"
 #include "worker/train/step/micro_batch.h"
 #include "worker/train/step/seeding.h"
+#include "worker/train/step/torch_guard.h"
 
 namespace muster::worker {
 namespace {
@@ -53,24 +54,45 @@ TrainStep::TrainStep(const Trainer& trainer)
                   : nullptr),
       agreement_(trainer.device, scaler_ != nullptr, trainer.recipe.loss_scale.max_skips) {}
 
-StepResult TrainStep::Run(int64_t step, const Batch& batch, const RequestedStop& requested,
-                          bool settle, StepTimer& timer) {
-  // Prepare: what the host has to say of this step.
-  SeedStep(trainer_.recipe.seed, step, trainer_.gang.rank(), trainer_.device);
-  sync_->BeginStep();
-  const at::Tensor control = agreement_.Begin(requested);
-  const double learning_rate = LearningRate(trainer_.recipe.schedule, step);
+absl::StatusOr<StepResult> TrainStep::Run(int64_t step, const Batch& batch,
+                                          const RequestedStop& requested, bool settle,
+                                          StepTimer& timer) {
+  return TorchGuardOr([&]() -> absl::StatusOr<StepResult> {
+    const Prepared prepared = Prepare(step, batch, requested, settle);
+    const StepNumbers numbers = Body(prepared, timer);
+    return Collect(step, numbers, settle, timer);
+  });
+}
 
-  // Body: on a device all of it is queued, and nothing is waited for.
-  ForwardBackward(step, batch, control, /*with_accuracy=*/settle);
+TrainStep::Prepared TrainStep::Prepare(int64_t step, const Batch& batch,
+                                       const RequestedStop& requested, bool settle) {
+  const Recipe& recipe = trainer_.recipe;
+  SeedStep(recipe.seed, step, trainer_.gang.rank(), trainer_.device);
+  sync_->BeginStep();
+  Prepared prepared;
+  for (int64_t index = 0; index < recipe.accumulate; ++index)
+    prepared.parts.push_back(MicroBatch(batch, index, recipe.accumulate));
+  prepared.control = agreement_.Begin(requested);
+  prepared.sample_seed = SampleSeed(recipe.seed, step);
+  prepared.learning_rate = LearningRate(recipe.schedule, step);
+  prepared.with_accuracy = settle;
+  return prepared;
+}
+
+// On a device all of it is queued: the host reads nothing, and waits for nothing.
+StepNumbers TrainStep::Body(const Prepared& prepared, StepTimer& timer) {
+  ForwardBackward(prepared);
   timer.Mark(StepPart::kForwardBackward);
   timer.Move(StepPart::kForwardBackward, StepPart::kCommunication,
              absl::ToDoubleSeconds(sync_->exchange_in_backward()));
   sync_->AwaitMean();
   if (trainer_.gang.world_size() > 1) timer.Mark(StepPart::kCommunication);
-  const StepNumbers numbers = Update(learning_rate);
+  return Update(prepared.learning_rate);
+}
 
-  // Collect.
+// Nothing that came of the gang is believed before Check.
+StepResult TrainStep::Collect(int64_t step, const StepNumbers& numbers, bool settle,
+                              StepTimer& timer) {
   const StepResult result = agreement_.Read(step, numbers, settle);
   trainer_.gang.Check();
   timer.Mark(StepPart::kOptimizer);
@@ -79,56 +101,51 @@ StepResult TrainStep::Run(int64_t step, const Batch& batch, const RequestedStop&
 
 // Micro-batches draw one after the other from the generators: each has its own dropout, and a
 // resume the same.
-void TrainStep::ForwardBackward(int64_t step, const Batch& batch, at::Tensor control,
-                                bool with_accuracy) {
-  const int64_t parts = trainer_.recipe.accumulate;
-  for (int64_t index = 0; index < parts; ++index) {
-    const Batch part = MicroBatch(batch, index, parts);
-    const at::Tensor loss = Forward(step, part, with_accuracy, control);
+void TrainStep::ForwardBackward(const Prepared& prepared) {
+  for (const Batch& part : prepared.parts) {
+    const at::Tensor loss = Forward(prepared, part);
     const at::Tensor weight = LossWeight(part, loss);
-    if (index + 1 < parts) {
+    if (&part != &prepared.parts.back()) {
       sync_->Accumulate(loss, weight);
     } else {
-      sync_->Backward(loss, weight, control);
+      sync_->Backward(loss, weight, prepared.control);
     }
   }
 }
 
-// From the reduced gradient to new weights, if all is well.
+// From the reduced gradient to new weights, if all is well: unscale, clip, step.
 StepNumbers TrainStep::Update(double learning_rate) {
   const at::NoGradGuard no_grad;
-  const std::vector<at::Tensor>& gradients = sync_->gradients();
   StepNumbers numbers = {.control = sync_->control()};
   at::Tensor overflow;  // fp32 [1]
   if (scaler_ != nullptr) {
-    overflow = scaler_->Unscale(gradients, Agreement::LossOf(numbers.control));
+    overflow = scaler_->Unscale(sync_->gradients(), Agreement::LossOf(numbers.control));
     scaler_->Update(overflow);
     numbers.loss_scale = scaler_->numbers();
   }
-  numbers.norm = GradientNorm(gradients);
+  numbers.norm = GradientNorm(sync_->gradients());
   if (agreement_.MustSkip(numbers)) return numbers;
-  Clip(trainer_.recipe, gradients, numbers.norm);
-  trainer_.optimizer->Step(gradients, learning_rate, FoundInf(numbers.norm, overflow));
+  Clip(trainer_.recipe, sync_->gradients(), numbers.norm);
+  trainer_.optimizer->Step(sync_->gradients(), learning_rate, FoundInf(numbers.norm, overflow));
   return numbers;
 }
 
-// Forward pass of a micro-batch; what is told of it is added to `control`.
-at::Tensor TrainStep::Forward(int64_t step, const Batch& part, bool with_accuracy,
-                              at::Tensor& control) {
+// Forward pass of a micro-batch; what is told of it is added to the control numbers.
+at::Tensor TrainStep::Forward(const Prepared& prepared, const Batch& part) {
   const Recipe& recipe = trainer_.recipe;
   LossAndCorrect result;
   {
     const AutocastScope autocast(recipe.precision, trainer_.device);
     const ModelOutput output =
         trainer_.model.ForwardOf({.ids = part.ids,
-                                  .seed = SampleSeed(recipe.seed, step),
+                                  .seed = prepared.sample_seed,
                                   .count = part.count > 0,
                                   .head_apart = trainer_.objective.takes_head_apart()},
                                  part.inputs);
-    result = trainer_.objective.TrainingLossAndCorrect(output, part, with_accuracy);
+    result = trainer_.objective.TrainingLossAndCorrect(output, part, prepared.with_accuracy);
   }
   const at::NoGradGuard no_grad;
-  agreement_.Add(result.loss, result.correct, part.inputs.size(0), Share(part), control);
+  agreement_.Add(result.loss, result.correct, part.inputs.size(0), Share(part), prepared.control);
   return result.loss;
 }
 

@@ -2,15 +2,16 @@
 // gradients with the last, agreement, clip, update.
 //
 // Used by the loop. All ranks call Run in step. A step is a transaction for the weights: when the
-// gradient is not finite, neither weights nor optimizer change. One thread. Throws what torch
-// throws.
+// gradient is not finite, neither weights nor optimizer change. One thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "worker/train/step/agreement.h"
 #include "worker/train/step/loss_scale.h"
 #include "worker/train/step/step_timer.h"
@@ -25,18 +26,32 @@ class TrainStep {
 
   // Runs step `step`. `requested` is what this rank was asked for. On the CPU the result is that of
   // this step. On a device it is that of the step before, unless `settle` is set, so that the host
-  // never waits for the step that it has just queued.
-  StepResult Run(int64_t step, const Batch& batch, const RequestedStop& requested, bool settle,
-                 StepTimer& timer);
+  // never waits for the step that it has just queued. Nothing is thrown: fails as torch_guard.h
+  // says. After PEER_LOST on the CPU this rank's weights are those of before the step; another
+  // rank may have done it.
+  absl::StatusOr<StepResult> Run(int64_t step, const Batch& batch, const RequestedStop& requested,
+                                 bool settle, StepTimer& timer);
 
   // For a checkpoint: waits for the device. All zero without a loss scale.
   LossScaleState loss_scale() const;
   void RestoreLossScale(const LossScaleState& state);
 
  private:
-  void ForwardBackward(int64_t step, const Batch& batch, at::Tensor control, bool with_accuracy);
+  // What the host has to say of a step.
+  struct Prepared {
+    std::vector<Batch> parts;  // micro-batches
+    at::Tensor control;        // of this rank
+    uint64_t sample_seed = 0;
+    double learning_rate = 0;
+    bool with_accuracy = false;
+  };
+  Prepared Prepare(int64_t step, const Batch& batch, const RequestedStop& requested, bool settle);
+  StepNumbers Body(const Prepared& prepared, StepTimer& timer);
+  StepResult Collect(int64_t step, const StepNumbers& numbers, bool settle, StepTimer& timer);
+
+  void ForwardBackward(const Prepared& prepared);
   StepNumbers Update(double learning_rate);
-  at::Tensor Forward(int64_t step, const Batch& part, bool with_accuracy, at::Tensor& control);
+  at::Tensor Forward(const Prepared& prepared, const Batch& part);
   double Share(const Batch& part) const;
   at::Tensor LossWeight(const Batch& part, const at::Tensor& loss) const;
 

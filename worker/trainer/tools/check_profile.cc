@@ -40,7 +40,7 @@ double LoaderRate(const Bench& bench, int64_t steps) {
 }
 
 // All ranks do as many steps, or those that do more would wait for ever.
-StepProfile ProfileRank(const trainer_spec::JobSpec& spec, Bench& bench) {
+absl::StatusOr<StepProfile> ProfileRank(const trainer_spec::JobSpec& spec, Bench& bench) {
   MakeStep(bench);
   StepTimer timer(DeviceFor(spec));
   int64_t samples = 0;
@@ -58,7 +58,7 @@ StepProfile ProfileRank(const trainer_spec::JobSpec& spec, Bench& bench) {
     }
     const Batch batch = bench.feed->Bring(batches.Next());
     timer.Mark(StepPart::kData);
-    bench.step->Run(step, batch, {}, /*settle=*/true, timer);
+    MUSTER_RETURN_IF_ERROR(bench.step->Run(step, batch, {}, /*settle=*/true, timer).status());
     samples += batch.count;
   }
   const double counted = static_cast<double>(steps - warm);
@@ -122,7 +122,7 @@ absl::StatusOr<StepProfile> ProfileRecipe(const trainer_spec::JobSpec& spec, Fil
     MUSTER_ASSIGN_OR_RETURN(profile, ProfileGang(spec, fs, ranks));
   } else {
     MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
-    profile = ProfileRank(spec, bench);
+    MUSTER_ASSIGN_OR_RETURN(profile, ProfileRank(spec, bench));
   }
   profile.planned_ranks = planned;
   return profile;

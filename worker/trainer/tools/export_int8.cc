@@ -63,7 +63,7 @@ absl::StatusOr<Int8Network> ToInt8(FileSystem& fs, const trainer_spec::JobSpec& 
   const auto score = [&](Model& network) {
     return Evaluate(Split::kTest, {recipe, loader, network, *objective, *alone, at::kCPU});
   };
-  const Evaluation before = score(*model);
+  MUSTER_ASSIGN_OR_RETURN(const Evaluation before, score(*model));
 
   const int64_t size = recipe.evaluation_batch_size;
   const auto int8 = SimulatedInt8::Make(
@@ -76,7 +76,7 @@ absl::StatusOr<Int8Network> ToInt8(FileSystem& fs, const trainer_spec::JobSpec& 
     network.report.calibration_samples += inputs.size(0);
   }
   int8->Round();
-  const Evaluation after = score(*int8);
+  MUSTER_ASSIGN_OR_RETURN(const Evaluation after, score(*int8));
 
   network.report.layers = static_cast<int64_t>(int8->layers().size());
   network.report.test_samples = before.samples;

@@ -33,7 +33,9 @@ absl::StatusOr<double> DrawnLoss(trainer_spec::JobSpec spec, FileSystem& fs) {
   MakeStep(bench);
   StepTimer timer(DeviceFor(spec));
   const Batch batch = BatchAt(bench, 0);
-  return bench.step->Run(0, batch, {}, /*settle=*/true, timer).loss;
+  MUSTER_ASSIGN_OR_RETURN(const StepResult result,
+                          bench.step->Run(0, batch, {}, /*settle=*/true, timer));
+  return result.loss;
 }
 
 // A model that cannot learn one batch by heart learns nothing: Karpathy's first check.
@@ -56,7 +58,8 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
   StepTimer timer(DeviceFor(spec));
   for (int64_t step = 0; step < kOverfitSteps; ++step) {
     // The same step number again and again: dropout and masks are the same, too.
-    const StepResult result = bench.step->Run(0, batch, {}, /*settle=*/true, timer);
+    MUSTER_ASSIGN_OR_RETURN(const StepResult result,
+                            bench.step->Run(0, batch, {}, /*settle=*/true, timer));
     report.overfit_steps = step + 1;
     if (step == 0) report.overfit_first_loss = result.loss;
     if (goal == 0) goal = kOverfitGoal * result.loss;
@@ -119,8 +122,8 @@ absl::StatusOr<RateRange> Rates(trainer_spec::JobSpec spec, FileSystem& fs) {
     const double progress = static_cast<double>(step) / (kRateSteps - 1);
     bench.recipe.schedule.peak = kFirstRate * std::pow(kLastRate / kFirstRate, progress);
     MakeStep(bench);
-    const StepResult result =
-        bench.step->Run(step, BatchAt(bench, step), {}, /*settle=*/true, timer);
+    MUSTER_ASSIGN_OR_RETURN(const StepResult result, bench.step->Run(step, BatchAt(bench, step), {},
+                                                                     /*settle=*/true, timer));
     if (!result.finite) break;
     smooth = kSmoothing * smooth + (1 - kSmoothing) * result.loss;
     const double unbiased = smooth / (1 - std::pow(kSmoothing, static_cast<double>(step + 1)));

@@ -233,8 +233,9 @@ struct Workbench {
     TrainStep step(trainer());
     StepTimer timer(at::kCPU);
     const Batch batch = loader->TrainBatch(0, 0, 1);
-    step.Run(0, batch, {}, true, timer);  // whatever is taken once only
-    return TraceAllocations([&] { step.Run(1, batch, {}, true, timer); }).PeakBytes();
+    EXPECT_OK(step.Run(0, batch, {}, true, timer).status());  // whatever is taken once only
+    return TraceAllocations([&] { EXPECT_OK(step.Run(1, batch, {}, true, timer).status()); })
+        .PeakBytes();
   }
 
   Recipe recipe;

@@ -51,7 +51,7 @@ struct Rank {
         step(trainer) {}
 
   StepResult Run(int64_t number, const Batch& batch) {
-    return step.Run(number, batch, {}, /*settle=*/true, timer);
+    return *step.Run(number, batch, {}, /*settle=*/true, timer);
   }
   std::vector<at::Tensor> Weights() const {
     std::vector<at::Tensor> weights;
@@ -253,7 +253,7 @@ TEST(TrainStep, CutsEachNumberOfTheGradientToTheClipValue) {
   TrainStep step({recipe, loader, *model, *objective, *gang, at::kCPU, sgd.get()});
   StepTimer timer(at::kCPU);
   const at::Tensor before = model->parameters()[0].tensor.detach().clone();
-  const StepResult result = step.Run(0, ShareOf(8, *gang), {}, true, timer);
+  const StepResult result = *step.Run(0, ShareOf(8, *gang), {}, true, timer);
   EXPECT_GT(result.grad_norm, 0.1) << "before clipping";
   const at::Tensor change = model->parameters()[0].tensor.detach().sub(before).abs();
   EXPECT_NEAR(change.max().item<double>(), 0.01 * 0.003, 1e-7);
@@ -310,7 +310,7 @@ TEST(TrainStep, AModelIsToldTheIdOfEachSample) {
 
         heard.ids.clear();
         heard.rows.clear();
-        Evaluate(Split::kTest, rank.trainer);
+        EXPECT_OK(Evaluate(Split::kTest, rank.trainer).status());
         ExpectRowsOfTheirIds(heard, *dataset, Split::kTest);
         evaluated[number] = heard.ids;
       });

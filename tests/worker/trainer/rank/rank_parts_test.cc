@@ -34,7 +34,7 @@ absl::StatusOr<RankParts> PartsOf(const trainer_spec::JobSpec& spec) {
   return parts;
 }
 
-Evaluation Assess(Split split, const RankParts& parts) { return Evaluate(split, parts.trainer()); }
+Evaluation Assess(Split split, const RankParts& parts) { return *Evaluate(split, parts.trainer()); }
 
 TEST(RankParts, ValidateOnSoManySamplesOnlyAndTestOnAll) {
   TempDir pictures;
