@@ -16,7 +16,7 @@
 #include <filesystem>
 
 #include "tests/worker/dist/folder_key_value.h"
-#include "worker/dist/collectives.h"
+#include "worker/dist/gang.h"
 
 namespace muster::worker {
 namespace {
@@ -60,7 +60,7 @@ void RunRank(int rank, const std::string& folder) {
     options.world_size = 2;
     options.transport = transport;
     options.prefix = prefix;
-    return MakeCollectives(store, options).value();  // ends the program when it cannot be had
+    return Gang::Form(store, options).value();  // ends the program when it cannot be had
   };
   const auto shared_memory = join(Transport::kSharedMemory, "shared/");
   const auto gloo = join(Transport::kGloo, "gloo/");

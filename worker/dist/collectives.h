@@ -1,7 +1,7 @@
 // What the ranks of one gang do together: sums, broadcasts, and the synchronisation of gradients.
 //
-// Our own interface: no c10d in it, so that another transport or another strategy than data
-// parallelism is a new implementation and no change to the callers.
+// Our own interface: no c10d in it, so that the other folders of worker may use it. The one
+// implementation is Gang (gang.h).
 // Every function is a collective: all ranks call it, in the same order. One thread at a time. They
 // throw what the transport throws (c10::Error, std::exception); train/step/torch_guard turns that
 // into a Status, PEER_LOST among them. Nothing waits longer than CollectivesOptions::timeout.
@@ -12,10 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
-#include "worker/dist/base/key_value.h"
 
 namespace at {
 class Tensor;
@@ -91,53 +88,13 @@ class Collectives {
   virtual void Barrier() = 0;
 
   // Parameters: leaves that require a gradient, the same ones in the same order on every rank, on
-  // the gang's device.
+  // the gang's device. The gang must outlive it; it goes on over the new ranks when that is formed
+  // again.
   virtual std::unique_ptr<GradientSync> MakeGradientSync(const std::vector<at::Tensor>& parameters,
                                                          const GradientSyncOptions& options) = 0;
   // What a GradientSync of these holds beside their gradients: the buckets that these are copied
   // into. No collective.
   virtual int64_t BucketBytes(const std::vector<at::Tensor>& parameters) const = 0;
 };
-
-// How CPU ranks reach each other. GPU ranks always use NCCL.
-enum class Transport {
-  // Shared memory where all ranks run on one host; where some of several hosts have several ranks,
-  // shared memory inside the hosts and Gloo between them; else, and where memory cannot be shared,
-  // Gloo.
-  kAuto,
-  kGloo,          // TCP
-  kSharedMemory,  // or fail
-};
-
-// What gradients travel as; they are computed and applied in their own type.
-enum class Compression { kNone, kFp16, kBf16 };
-
-struct CollectivesOptions {
-  int rank = 0;
-  int world_size = 1;
-  std::string advertise_address = "127.0.0.1";  // where the other ranks reach this one
-  int gpu = -1;                                 // index of the CUDA device, or -1: CPU
-  absl::Duration timeout = absl::Minutes(10);   // of the rendezvous and of each collective
-  std::string prefix;  // of every key in the store; fresh for each life of the group
-  Transport transport = Transport::kAuto;
-  Compression compression = Compression::kNone;
-  // Every step uses the same parameters, and each as often: then those that the loss does not
-  // depend on hold up no bucket, and a parameter may get its gradient in several parts.
-  bool static_graph = false;
-};
-
-// Collectives::BucketBytes of a gang that is not there yet. Where only its making will tell how its
-// ranks reach each other, they are taken to share a host. Pure.
-int64_t PlannedBucketBytes(const std::vector<at::Tensor>& parameters,
-                           const CollectivesOptions& options);
-
-// A gang of one needs no store and talks to nobody.
-std::unique_ptr<Collectives> MakeLocalCollectives();
-
-// Data parallelism over c10d: shared memory, Gloo or both on the CPU, NCCL on CUDA. Waits for all
-// ranks; throws when they do not come. FAILED_PRECONDITION, on all ranks, that says why: the
-// transport that was asked for cannot be had.
-absl::StatusOr<std::unique_ptr<Collectives>> MakeCollectives(std::shared_ptr<KeyValue> store,
-                                                             const CollectivesOptions& options);
 
 }  // namespace muster::worker

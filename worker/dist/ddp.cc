@@ -14,7 +14,8 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <chrono>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "worker/dist/process_group.h"
 
 namespace muster::worker {
 namespace {
@@ -52,21 +53,17 @@ void Poll(c10d::Work& work) {
 }
 
 // Gradients lie where they are, and are exchanged there.
-bool ExchangesInPlace(const DdpOptions& options) {
-  return options.in_place && options.compression == Compression::kNone;
+bool ExchangesInPlace(Compression compression, bool in_place) {
+  return in_place && compression == Compression::kNone;
 }
 
 class Ddp final : public GradientSync {
  public:
-  Ddp(c10::intrusive_ptr<c10d::Backend> backend, const Tensors& parameters,
-      const DdpOptions& options)
-      : backend_(std::move(backend)), parameters_(parameters), options_(options) {
+  Ddp(const ProcessGroup& group, const Tensors& parameters, const DdpOptions& options)
+      : group_(group), parameters_(parameters), options_(options) {
     gradients_.resize(parameters.size());
     bucket_of_.resize(parameters.size());
     arrivals_.resize(parameters.size());
-    expected_.assign(parameters.size(), 1);
-    MakeBuckets();
-    for (size_t i = 0; i < parameters_.size(); ++i) AddHook(i);
   }
 
   ~Ddp() override {
@@ -75,6 +72,8 @@ class Ddp final : public GradientSync {
 
   // Dropped, not zeroed: autograd then hands over its own tensor instead of adding to ours.
   void BeginStep() override {
+    if (number_ != group_.number) Join();
+    exchanging_ = false;  // of a step that failed
     for (size_t i = 0; i < parameters_.size(); ++i) {
       parameters_[i].mutable_grad().reset();
       gradients_[i].reset();
@@ -98,7 +97,12 @@ class Ddp final : public GradientSync {
 
   void AwaitMean() override {
     for (Bucket& bucket : buckets_) Receive(bucket);
-    for (size_t i = 0; i < parameters_.size(); ++i) gradients_[i] = parameters_[i].grad();
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      at::Tensor& gradient = parameters_[i].mutable_grad();
+      // Alone, with a loss that does not depend on it: as a gang of several makes of it.
+      if (!gradient.defined()) gradient = at::zeros_like(parameters_[i]).detach();
+      gradients_[i] = gradient;
+    }
   }
 
   const at::Tensor& control() const override { return control_; }
@@ -106,6 +110,19 @@ class Ddp final : public GradientSync {
   absl::Duration exchange_in_backward() const override { return absl::FromChrono(exchange_time_); }
 
  private:
+  bool InPlace() const { return ExchangesInPlace(options_.compression, group_.in_place); }
+
+  // Another generation may have other ranks, and another way between them.
+  void Join() {
+    number_ = group_.number;
+    buckets_.clear();
+    learning_ = options_.static_graph;
+    expected_.assign(parameters_.size(), 1);
+    if (group_.IsAlone()) return;
+    MakeBuckets();
+    for (size_t i = hooks_.size(); i < parameters_.size(); ++i) AddHook(i);
+  }
+
   // In the order in which gradients usually come: that of the last layer first.
   void MakeBuckets() {
     const GradientSyncOptions& limits = options_.buckets;
@@ -132,8 +149,6 @@ class Ddp final : public GradientSync {
     if (InPlace()) return;
     for (Bucket& bucket : buckets_) MakeFlat(bucket);
   }
-
-  bool InPlace() const { return ExchangesInPlace(options_); }
 
   void MakeFlat(Bucket& bucket) {
     int64_t total = bucket.carries_control ? ControlSize() : 0;
@@ -181,7 +196,7 @@ class Ddp final : public GradientSync {
       bucket.missing = 0;
       for (const size_t i : bucket.parameters) bucket.missing += expected_[i];
     }
-    exchanging_ = true;
+    exchanging_ = !buckets_.empty();
     SendReady();
   }
 
@@ -220,23 +235,23 @@ class Ddp final : public GradientSync {
       c10d::AllreduceCoalescedOptions mean;
       mean.reduceOp = c10d::ReduceOp::AVG;
       const Clock::time_point start = Clock::now();
-      bucket.work = backend_->allreduce_coalesced(members, mean);
+      bucket.work = group_.backend->allreduce_coalesced(members, mean);
       exchange_time_ += Clock::now() - start;
       return;
     }
     c10d::AllreduceOptions sum;
-    if (options_.averages && bucket.flat.scalar_type() != at::kHalf) {
+    if (group_.averages && bucket.flat.scalar_type() != at::kHalf) {
       // On a device a launch for all of them costs what one of them would. Numbers in fp16 are
       // divided before they travel: they would overflow.
       at::_foreach_copy_(bucket.views, members);
       sum.reduceOp = c10d::ReduceOp::AVG;
     } else {
       // One pass: the division by the number of ranks, and the change of type if there is one.
-      const at::Tensor share = at::native::wrapped_scalar_tensor(1.0 / backend_->getSize());
+      const at::Tensor share = at::native::wrapped_scalar_tensor(1.0 / group_.backend->getSize());
       for (size_t i = 0; i < members.size(); ++i) at::mul_out(bucket.views[i], members[i], share);
     }
     Tensors flat = {bucket.flat};
-    bucket.work = backend_->allreduce(flat, sum);
+    bucket.work = group_.backend->allreduce(flat, sum);
   }
 
   // Whether other tensors than the one that autograd holds meanwhile lie in the gradient's memory.
@@ -268,11 +283,12 @@ class Ddp final : public GradientSync {
     if (!own.empty()) at::_foreach_copy_(own, means);
   }
 
-  const c10::intrusive_ptr<c10d::Backend> backend_;
+  const ProcessGroup& group_;
   Tensors parameters_;
   Tensors gradients_;
   at::Tensor control_;
   const DdpOptions options_;
+  int64_t number_ = -1;  // of the group that the following is for
   std::vector<Bucket> buckets_;
   std::vector<size_t> bucket_of_;  // of each parameter
   std::vector<std::pair<NodePtr, uintptr_t>> hooks_;
@@ -286,24 +302,22 @@ class Ddp final : public GradientSync {
 
   // With a static graph the first step counts how often each parameter gets its gradient, and sends
   // everything at its end.
-  bool learning_ = options_.static_graph;
+  bool learning_ = false;
   std::vector<size_t> expected_;
 };
 
 }  // namespace
 
-std::unique_ptr<GradientSync> MakeDdp(c10d::Backend& backend, const Tensors& parameters,
+std::unique_ptr<GradientSync> MakeDdp(const ProcessGroup& group, const Tensors& parameters,
                                       const DdpOptions& options) {
-  return std::make_unique<Ddp>(
-      c10::intrusive_ptr<c10d::Backend>::unsafe_reclaim_from_nonowning(&backend), parameters,
-      options);
+  return std::make_unique<Ddp>(group, parameters, options);
 }
 
-int64_t DdpBucketBytes(const Tensors& parameters, const DdpOptions& options) {
-  if (ExchangesInPlace(options)) return 0;
+int64_t DdpBucketBytes(const Tensors& parameters, Compression compression, bool in_place) {
+  if (ExchangesInPlace(compression, in_place)) return 0;
   int64_t bytes = 0;
   for (const at::Tensor& parameter : parameters) {
-    const c10::ScalarType type = TravelType(options.compression, parameter.scalar_type());
+    const c10::ScalarType type = TravelType(compression, parameter.scalar_type());
     bytes += parameter.numel() * static_cast<int64_t>(c10::elementSize(type));
   }
   return bytes;

@@ -1,38 +1,35 @@
 // Data parallelism: the mean of the gradients, exchanged in buckets while the backward pass still
 // runs (Li et al. 2020, "PyTorch Distributed").
 //
-// Used by process_group.cc alone. Over c10d's backends, but not c10d's Reducer: buckets stay as
-// they were first built, in reverse order of the parameters, so that a resumed run adds up in the
-// same order; control numbers travel along; and shared memory needs no common buffer.
+// Used by gang.cc alone. Over c10d's backends, but not c10d's Reducer: buckets stay as they were
+// first built, in reverse order of the parameters, so that a resumed run adds up in the same order;
+// control numbers travel along; and shared memory needs no common buffer. A gang of one exchanges
+// nothing, and pays for nothing.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "worker/dist/collectives.h"
-
-namespace c10d {
-class Backend;
-}
+#include "worker/dist/gang.h"
 
 namespace muster::worker {
+
+struct ProcessGroup;
 
 struct DdpOptions {
   GradientSyncOptions buckets;
   Compression compression = Compression::kNone;
   bool static_graph = false;
-  // The backend takes whole lists of gradients and knows their mean: none is copied into a bucket.
-  bool in_place = false;
-  // The backend knows the mean of a bucket.
-  bool averages = false;
 };
 
-// `backend` is kept.
-std::unique_ptr<GradientSync> MakeDdp(c10d::Backend& backend,
+// `group` must outlive it. What is in its place may change between two steps.
+std::unique_ptr<GradientSync> MakeDdp(const ProcessGroup& group,
                                       const std::vector<at::Tensor>& parameters,
                                       const DdpOptions& options);
 
-// What that holds beside the gradients.
-int64_t DdpBucketBytes(const std::vector<at::Tensor>& parameters, const DdpOptions& options);
+// What that holds beside the gradients. `in_place` as in ProcessGroup.
+int64_t DdpBucketBytes(const std::vector<at::Tensor>& parameters, Compression compression,
+                       bool in_place);
 
 }  // namespace muster::worker

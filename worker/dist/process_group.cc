@@ -1,6 +1,4 @@
-// A c10d backend behind our interface: shared memory, Gloo or both on the CPU, NCCL on CUDA.
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
+#include "worker/dist/process_group.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #ifdef MUSTER_WITH_CUDA
@@ -17,8 +15,6 @@
 #include "common/base/status_macros.h"
 #include "worker/dist/base/host_layout.h"
 #include "worker/dist/c10d_store.h"
-#include "worker/dist/collectives.h"
-#include "worker/dist/ddp.h"
 #include "worker/dist/peer_watch.h"
 #include "worker/dist/shared_memory/shared_memory_backend.h"
 #include "worker/dist/two_level_backend.h"
@@ -29,95 +25,6 @@ namespace muster::worker {
 namespace {
 
 using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
-
-struct Backend {
-  BackendPtr backend;
-  std::string transport;
-  bool in_place = false;  // takes lists of gradients and knows their mean
-  c10::intrusive_ptr<WatchedDevice> device = nullptr;  // the same one, on a GPU
-};
-
-// The backend is called directly: a ProcessGroup in between would send every call through the
-// dispatcher.
-class C10dCollectives final : public Collectives {
- public:
-  C10dCollectives(Backend made, const CollectivesOptions& options)
-      : backend_(std::move(made.backend)),
-        transport_(std::move(made.transport)),
-        in_place_(made.in_place),
-        watched_(std::move(made.device)),
-        options_(options),
-        device_(options.gpu < 0
-                    ? at::Device(at::kCPU)
-                    : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(options.gpu))) {}
-
-  int rank() const override { return backend_->getRank(); }
-  int world_size() const override { return backend_->getSize(); }
-  std::string transport() const override { return transport_; }
-  void Check() const override {
-    if (watched_ != nullptr) watched_->Check();
-  }
-
-  void AllReduceSum(at::Tensor& tensor) override {
-    std::vector<at::Tensor> tensors = {tensor};
-    backend_->allreduce(tensors, c10d::AllreduceOptions())->wait();
-  }
-
-  void Broadcast(at::Tensor& tensor, int root) override {
-    std::vector<at::Tensor> tensors = {tensor};
-    c10d::BroadcastOptions options;
-    options.rootRank = root;
-    backend_->broadcast(tensors, options)->wait();
-  }
-
-  void BroadcastText(std::string& text, int root) override {
-    at::Tensor size = at::empty({1}, at::kLong);
-    size.data_ptr<int64_t>()[0] = static_cast<int64_t>(text.size());
-    size = size.to(device_);
-    Broadcast(size, root);
-    const int64_t bytes = size.item<int64_t>();
-    Check();
-    if (bytes == 0) {
-      text.clear();
-      return;
-    }
-    at::Tensor host = at::empty({bytes}, at::kByte);
-    if (rank() == root) std::memcpy(host.data_ptr(), text.data(), text.size());
-    at::Tensor payload = host.to(device_);
-    Broadcast(payload, root);
-    host = payload.cpu();
-    Check();
-    text.assign(static_cast<const char*>(host.data_ptr()), static_cast<size_t>(bytes));
-  }
-
-  void Barrier() override {
-    at::Tensor token = at::empty({1}, at::TensorOptions(at::kFloat).device(device_)).zero_();
-    AllReduceSum(token);
-    token.item<float>();  // waits for the device: a barrier that the host has not passed is none
-    Check();
-  }
-
-  std::unique_ptr<GradientSync> MakeGradientSync(const std::vector<at::Tensor>& parameters,
-                                                 const GradientSyncOptions& options) override {
-    return MakeDdp(*backend_, parameters, ToDdpOptions(options));
-  }
-  int64_t BucketBytes(const std::vector<at::Tensor>& parameters) const override {
-    return DdpBucketBytes(parameters, ToDdpOptions({}));
-  }
-
- private:
-  DdpOptions ToDdpOptions(const GradientSyncOptions& buckets) const {
-    return {buckets, options_.compression, options_.static_graph, in_place_,
-            /*averages=*/watched_ != nullptr};
-  }
-
-  const BackendPtr backend_;
-  const std::string transport_;
-  const bool in_place_;
-  const c10::intrusive_ptr<WatchedDevice> watched_;
-  const CollectivesOptions options_;
-  const at::Device device_;
-};
 
 c10::intrusive_ptr<c10d::Store> StoreOf(const std::shared_ptr<KeyValue>& key_value,
                                         const CollectivesOptions& options,
@@ -171,14 +78,15 @@ RankSubset LaneOf(const HostLayout& layout, int host, int place) {
 }
 
 // All ranks of the gang. FAILED_PRECONDITION: they cannot share memory.
-absl::StatusOr<Backend> MakeSharedMemory(KeyValue& store, const CollectivesOptions& options) {
+absl::StatusOr<ProcessGroup> MakeSharedMemory(KeyValue& store, const CollectivesOptions& options) {
   auto gang = SharedMemoryGang::Join(store, {.rank = options.rank,
                                              .world_size = options.world_size,
                                              .timeout = options.timeout,
                                              .prefix = options.prefix});
   if (!absl::IsFailedPrecondition(gang.status())) ThrowUnlessOk(gang.status());
   MUSTER_RETURN_IF_ERROR(gang.status());
-  return Backend{MakeSharedMemoryBackend(*std::move(gang)), kSharedMemoryName, /*in_place=*/true};
+  return ProcessGroup{MakeSharedMemoryBackend(*std::move(gang)), kSharedMemoryName,
+                      /*in_place=*/true};
 }
 
 // OK where all ranks say so.
@@ -195,8 +103,8 @@ absl::Status Vote(KeyValue& store, const CollectivesOptions& options, const absl
 }
 
 // FAILED_PRECONDITION, on all ranks: those of some host cannot share memory.
-absl::StatusOr<Backend> MakeTwoLevel(const std::shared_ptr<KeyValue>& key_value,
-                                     const CollectivesOptions& options, HostLayout layout) {
+absl::StatusOr<ProcessGroup> MakeTwoLevel(const std::shared_ptr<KeyValue>& key_value,
+                                          const CollectivesOptions& options, HostLayout layout) {
   const int host = layout.HostOf(options.rank);
   const std::vector<int>& ranks = layout.hosts[host];
   const int place =
@@ -217,7 +125,7 @@ absl::StatusOr<Backend> MakeTwoLevel(const std::shared_ptr<KeyValue>& key_value,
     parts.lane = MakeGloo(key_value, options, LaneOf(layout, host, place));
   const std::string transport = absl::StrCat(kTwoLevelName, " ", layout.Text());
   parts.layout = std::move(layout);
-  return Backend{MakeTwoLevelBackend(std::move(parts)), transport, /*in_place=*/true};
+  return ProcessGroup{MakeTwoLevelBackend(std::move(parts)), transport, /*in_place=*/true};
 }
 
 HostLayout HostsOf(KeyValue& store, const CollectivesOptions& options) {
@@ -231,8 +139,8 @@ HostLayout HostsOf(KeyValue& store, const CollectivesOptions& options) {
 }
 
 // The fastest that the hosts allow. FAILED_PRECONDITION: no better one than Gloo.
-absl::StatusOr<Backend> MakeFastest(const std::shared_ptr<KeyValue>& key_value,
-                                    const CollectivesOptions& options) {
+absl::StatusOr<ProcessGroup> MakeFastest(const std::shared_ptr<KeyValue>& key_value,
+                                         const CollectivesOptions& options) {
   HostLayout layout = HostsOf(*key_value, options);
   if (layout.hosts.size() == 1) return MakeSharedMemory(*key_value, options);
   if (layout.MostRanks() == 1) return absl::FailedPreconditionError("no two ranks are on one host");
@@ -251,7 +159,8 @@ void CheckSum(WatchedDevice& backend, at::Device device) {
                    backend.getSize(), " ranks had ", ranks);
 }
 
-Backend MakeNccl(const std::shared_ptr<KeyValue>& key_value, const CollectivesOptions& options) {
+ProcessGroup MakeNccl(const std::shared_ptr<KeyValue>& key_value,
+                      const CollectivesOptions& options) {
   const HostLayout layout = HostsOf(*key_value, options);
   const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(options.gpu));
   auto watch = WatchPeers(*key_value, options, {.rank = options.rank, .size = options.world_size});
@@ -266,12 +175,12 @@ Backend MakeNccl(const std::shared_ptr<KeyValue>& key_value, const CollectivesOp
   CheckSum(*watched, device);
   const std::string transport =
       layout.hosts.size() == 1 ? "nccl" : absl::StrCat("nccl ", layout.Text());
-  return Backend{watched, transport, /*in_place=*/false, watched};
+  return ProcessGroup{watched, transport, /*in_place=*/false, /*averages=*/true, watched};
 }
 #endif
 
-absl::StatusOr<Backend> MakeBackend(const std::shared_ptr<KeyValue>& key_value,
-                                    const CollectivesOptions& options) {
+absl::StatusOr<ProcessGroup> MakeAny(const std::shared_ptr<KeyValue>& key_value,
+                                     const CollectivesOptions& options) {
   if (options.gpu >= 0) {
 #ifdef MUSTER_WITH_CUDA
     return MakeNccl(key_value, options);
@@ -280,37 +189,34 @@ absl::StatusOr<Backend> MakeBackend(const std::shared_ptr<KeyValue>& key_value,
 #endif
   }
   if (options.transport == Transport::kSharedMemory) {
-    absl::StatusOr<Backend> made = MakeSharedMemory(*key_value, options);
+    absl::StatusOr<ProcessGroup> made = MakeSharedMemory(*key_value, options);
     if (made.ok()) return made;
     return absl::FailedPreconditionError(
         absl::StrCat("train.parallel.transport is shared_memory, but: ", made.status().message()));
   }
   if (options.transport == Transport::kAuto) {
-    absl::StatusOr<Backend> made = MakeFastest(key_value, options);
+    absl::StatusOr<ProcessGroup> made = MakeFastest(key_value, options);
     if (made.ok()) return made;
     Log(LogLevel::kInfo, "shared_memory_unavailable",
         {{"transport", "gloo"}, {"reason", made.status().message()}});
   }
-  return Backend{MakeGloo(key_value, options, {.rank = options.rank, .size = options.world_size}),
-                 "gloo"};
+  return ProcessGroup{
+      MakeGloo(key_value, options, {.rank = options.rank, .size = options.world_size}), "gloo"};
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Collectives>> MakeCollectives(std::shared_ptr<KeyValue> key_value,
-                                                             const CollectivesOptions& options) {
-  MUSTER_ASSIGN_OR_RETURN(Backend made, MakeBackend(key_value, options));
-  made.backend->setGroupUid(options.prefix.empty() ? "gang" : options.prefix);
-  return std::make_unique<C10dCollectives>(std::move(made), options);
+bool ProcessGroup::IsAlone() const {
+  TORCH_CHECK_WITH(DistBackendError, !ended, "this rank has left its gang");
+  return backend == nullptr;
 }
 
-int64_t PlannedBucketBytes(const std::vector<at::Tensor>& parameters,
-                           const CollectivesOptions& options) {
-  if (options.world_size == 1) return 0;
-  DdpOptions ddp;
-  ddp.compression = options.compression;
-  ddp.in_place = options.gpu < 0 && options.transport != Transport::kGloo;
-  return DdpBucketBytes(parameters, ddp);
+absl::StatusOr<ProcessGroup> MakeProcessGroup(const std::shared_ptr<KeyValue>& key_value,
+                                              const CollectivesOptions& options) {
+  if (options.world_size == 1) return ProcessGroup{.backend = nullptr, .transport = "local"};
+  MUSTER_ASSIGN_OR_RETURN(ProcessGroup made, MakeAny(key_value, options));
+  made.backend->setGroupUid(options.prefix.empty() ? "gang" : options.prefix);
+  return made;
 }
 
 }  // namespace muster::worker

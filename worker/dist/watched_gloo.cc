@@ -46,7 +46,7 @@ class Ending {
 };
 
 // Owned by the backend and its works.
-struct Gang {
+struct Operations {
   const std::unique_ptr<PeerWatch> watch;
   uint64_t begun = 0;  // operations, of which
   uint64_t ended = 0;  // so many were waited for to a good end
@@ -54,10 +54,10 @@ struct Gang {
 
 class WatchedWork final : public c10d::Work {
  public:
-  WatchedWork(std::shared_ptr<Gang> gang, int rank, c10d::OpType type, WorkPtr gloo)
+  WatchedWork(std::shared_ptr<Operations> operations, int rank, c10d::OpType type, WorkPtr gloo)
       : c10d::Work(rank, type),
-        gang_(std::move(gang)),
-        number_(++gang_->begun),
+        operations_(std::move(operations)),
+        number_(++operations_->begun),
         gloo_(std::move(gloo)) {}
 
   bool isCompleted() override { return gloo_->isCompleted(); }
@@ -66,7 +66,7 @@ class WatchedWork final : public c10d::Work {
   bool wait(std::chrono::milliseconds timeout) override {
     if (!gloo_->isCompleted()) AwaitEndOrLoss();
     gloo_->wait(timeout);
-    if (!std::exchange(waited_, true)) gang_->ended += 1;
+    if (!std::exchange(waited_, true)) operations_->ended += 1;
     return true;
   }
 
@@ -76,12 +76,12 @@ class WatchedWork final : public c10d::Work {
     gloo_->getFuture()->addCallback([ending](c10::ivalue::Future&) { ending->Set(); },
                                     /*uses_future=*/false);
     while (!ending->WaitFor(kSlice)) {
-      const absl::Status peers = gang_->watch->Check(number_);
+      const absl::Status peers = operations_->watch->Check(number_);
       TORCH_CHECK_WITH(DistBackendError, peers.ok(), std::string(peers.message()));
     }
   }
 
-  const std::shared_ptr<Gang> gang_;
+  const std::shared_ptr<Operations> operations_;
   const uint64_t number_;
   const WorkPtr gloo_;
   bool waited_ = false;
@@ -92,15 +92,15 @@ class WatchedGloo final : public c10d::Backend {
   WatchedGloo(c10::intrusive_ptr<c10d::Backend> gloo, std::unique_ptr<PeerWatch> watch)
       : c10d::Backend(gloo->getRank(), gloo->getSize()),
         gloo_(std::move(gloo)),
-        gang_(new Gang{std::move(watch)}) {}
+        operations_(new Operations{std::move(watch)}) {}
 
   ~WatchedGloo() override {
-    if (gang_->ended < gang_->begun) {
+    if (operations_->ended < operations_->begun) {
       (void)gloo_.release();  // its destructor would wait for what may never end
     } else {
       gloo_.reset();
     }
-    gang_->watch->Leave(gang_->ended);
+    operations_->watch->Leave(operations_->ended);
   }
 
   const std::string getBackendName() const override { return gloo_->getBackendName(); }
@@ -115,11 +115,11 @@ class WatchedGloo final : public c10d::Backend {
 
  private:
   WorkPtr Watch(c10d::OpType type, WorkPtr gloo) {
-    return c10::make_intrusive<WatchedWork>(gang_, rank_, type, std::move(gloo));
+    return c10::make_intrusive<WatchedWork>(operations_, rank_, type, std::move(gloo));
   }
 
   c10::intrusive_ptr<c10d::Backend> gloo_;
-  const std::shared_ptr<Gang> gang_;
+  const std::shared_ptr<Operations> operations_;
 };
 
 }  // namespace

@@ -1,11 +1,10 @@
-#include "worker/dist/collectives.h"
-
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 
 #include "tests/worker/dist/gang.h"
+#include "worker/dist/gang.h"
 #include "worker/train/run/failure.h"
 #include "worker/train/step/torch_guard.h"
 
@@ -27,7 +26,7 @@ TEST(Collectives, SumBroadcastTextAndBarrierOverThreeRanks) {
   for (const Transport transport : kTransports) {
     std::vector<double> sums(3), roots(3);
     std::vector<std::string> texts(3);
-    const auto body = [&](std::unique_ptr<Collectives> gang) {
+    const auto body = [&](std::unique_ptr<Gang> gang) {
       const int rank = gang->rank();
       EXPECT_EQ(gang->transport(), transport == Transport::kGloo ? "gloo" : "shared_memory");
       at::Tensor value = at::full({4}, rank + 1.0, at::kDouble);
@@ -51,7 +50,7 @@ TEST(Collectives, SumBroadcastTextAndBarrierOverThreeRanks) {
 TEST(Collectives, ARankThatLeavesFailsTheOthersInsteadOfHangingThem) {
   for (const Transport transport : kTransports) {
     absl::Status lost;
-    const auto body = [&](std::unique_ptr<Collectives> gang) {
+    const auto body = [&](std::unique_ptr<Gang> gang) {
       if (gang->rank() == 1) return;
       lost = TorchGuard([&] {
         at::Tensor value = at::ones({4});
@@ -66,7 +65,7 @@ TEST(Collectives, ARankThatLeavesFailsTheOthersInsteadOfHangingThem) {
 
 TEST(Collectives, RanksOfOneHostShareMemoryUnlessToldOtherwise) {
   std::vector<std::string> transports(2);
-  const auto body = [&](std::unique_ptr<Collectives> gang) {
+  const auto body = [&](std::unique_ptr<Gang> gang) {
     transports[gang->rank()] = gang->transport();
   };
   EXPECT_THAT(RunGang(2, body), Each(""));

@@ -18,6 +18,7 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/worker/dist/gang.h"
+#include "worker/dist/process_group.h"
 #include "worker/dist/shared_memory/shared_memory_backend.h"
 
 namespace muster::worker {
@@ -47,7 +48,7 @@ const GangKind kGangs[] = {
 TEST(GradientSync, GivesEveryRankTheWeightedMeanAndTheControlNumbers) {
   for (const auto& [transport, world, addresses] : kGangs) {
     std::vector<std::vector<double>> seen(world);
-    const auto body = [&](std::unique_ptr<Collectives> gang) {
+    const auto body = [&](std::unique_ptr<Gang> gang) {
       const int rank = gang->rank();
       at::Tensor a = at::ones({300}).requires_grad_();
       at::Tensor b = at::ones({200}).requires_grad_();
@@ -76,7 +77,7 @@ TEST(GradientSync, GivesEveryRankTheWeightedMeanAndTheControlNumbers) {
 TEST(GradientSync, AddsWhatWasAccumulatedBeforeTheExchange) {
   for (const auto& [transport, world, addresses] : kGangs) {
     std::vector<std::vector<double>> seen(world);
-    const auto body = [&](std::unique_ptr<Collectives> gang) {
+    const auto body = [&](std::unique_ptr<Gang> gang) {
       const double mine = gang->rank() + 1.0;
       at::Tensor a = at::ones({300}).requires_grad_();
       at::Tensor b = at::ones({200}).requires_grad_();
@@ -108,7 +109,7 @@ TEST(GradientSync, AddsWhatWasAccumulatedBeforeTheExchange) {
 }
 
 // What one rank of `gang` gets as the gradients of a small network on its share of 24 samples.
-std::vector<at::Tensor> NetworkGradients(Collectives& gang, bool with_unused) {
+std::vector<at::Tensor> NetworkGradients(Gang& gang, bool with_unused) {
   at::Generator random = at::globalContext().defaultGenerator(at::kCPU).clone();
   random.set_current_seed(7);
   const at::Tensor inputs = at::randn({24, 33}, random);
@@ -136,7 +137,7 @@ std::vector<std::vector<at::Tensor>> GradientsOfAllRanks(
     int world, CollectivesOptions options, bool with_unused = false,
     const std::vector<std::string>& addresses = {}) {
   std::vector<std::vector<at::Tensor>> gradients(world);
-  const auto body = [&](std::unique_ptr<Collectives> gang) {
+  const auto body = [&](std::unique_ptr<Gang> gang) {
     gradients[gang->rank()] = NetworkGradients(*gang, with_unused);
   };
   EXPECT_THAT(RunGang(world, body, options, addresses), Each(""));
@@ -183,12 +184,13 @@ TEST(GradientSync, ABackendThatAveragesBucketsGivesTheMean) {
     const auto body = [&](int rank) {
       auto gang = SharedMemoryGang::Join(store, {.rank = rank, .world_size = 2});
       ASSERT_OK(gang.status());
-      const auto backend = MakeSharedMemoryBackend(*std::move(gang));
+      const ProcessGroup group = {.backend = MakeSharedMemoryBackend(*std::move(gang)),
+                                  .averages = true};
       at::Tensor a = at::ones({20, 15}).requires_grad_();
       at::Tensor b = at::ones({8, 25}).t().detach().requires_grad_();
-      DdpOptions options = {.compression = compression, .averages = true};
+      DdpOptions options = {.compression = compression};
       options.buckets = {.control_size = 1, .first_bucket_bytes = 64, .bucket_bytes = 900};
-      const auto sync = MakeDdp(*backend, {a, b}, options);
+      const auto sync = MakeDdp(group, {a, b}, options);
       for (int step = 0; step < 2; ++step) {
         sync->BeginStep();
         const at::Tensor loss = a.mul(rank + 1.0).sum().add(b.mul(10.0 * (step + 1)).sum());
@@ -212,11 +214,12 @@ TEST(GradientSync, AGradientThatFitsIntoFp16OnlyAsAShareDoesNotOverflow) {
   const auto body = [&](int rank) {
     auto gang = SharedMemoryGang::Join(store, {.rank = rank, .world_size = 2});
     ASSERT_OK(gang.status());
-    const auto backend = MakeSharedMemoryBackend(*std::move(gang));
+    const ProcessGroup group = {.backend = MakeSharedMemoryBackend(*std::move(gang)),
+                                .averages = true};
     at::Tensor a = at::ones({3}).requires_grad_();
-    DdpOptions options = {.compression = Compression::kFp16, .averages = true};
+    DdpOptions options = {.compression = Compression::kFp16};
     options.buckets.control_size = 1;
-    const auto sync = MakeDdp(*backend, {a}, options);
+    const auto sync = MakeDdp(group, {a}, options);
     sync->BeginStep();
     sync->Backward(a.mul(rank == 0 ? 98304.0 : 0.0).sum(), at::tensor(1.0f), at::tensor({1.0f}));
     sync->AwaitMean();
@@ -251,7 +254,7 @@ TEST(GradientSync, GradientsThatShareTheirMemoryAreExchangedOnceEach) {
   for (const int64_t first_bucket_bytes : {64, 1300}) {
     for (const auto& [transport, world, addresses] : kGangs) {
       std::vector<std::vector<double>> seen(world);
-      const auto body = [&](std::unique_ptr<Collectives> gang) {
+      const auto body = [&](std::unique_ptr<Gang> gang) {
         const double mine = gang->rank() + 1.0;
         at::Tensor a = at::ones({300}).requires_grad_();
         at::Tensor b = at::ones({20, 15}).requires_grad_();
@@ -287,7 +290,7 @@ TEST(GradientSync, GradientsThatShareTheirMemoryAreExchangedOnceEach) {
 // Inside the hosts and between them. Other sums may come and go while buckets are on their way.
 TEST(GradientSync, OverTwoLevelsOtherSumsMayPassTheBuckets) {
   std::vector<std::vector<double>> seen(3);
-  const auto body = [&](std::unique_ptr<Collectives> gang) {
+  const auto body = [&](std::unique_ptr<Gang> gang) {
     const double mine = gang->rank() + 1.0;
     at::Tensor a = at::ones({300}).requires_grad_(), b = at::ones({200}).requires_grad_();
     auto sync = gang->MakeGradientSync(

@@ -13,14 +13,14 @@
 #include <thread>
 #include <vector>
 
-#include "worker/dist/collectives.h"
+#include "worker/dist/gang.h"
 
 namespace muster::testing {
 
 // The ranks count as of different hosts where their addresses differ. `body` owns its collectives:
 // dropping them is how a rank of a test dies. Returns what each rank threw, or "".
 inline std::vector<std::string> RunGang(
-    int world_size, const std::function<void(std::unique_ptr<worker::Collectives>)>& body,
+    int world_size, const std::function<void(std::unique_ptr<worker::Gang>)>& body,
     const worker::CollectivesOptions& common = {}, const std::vector<std::string>& addresses = {}) {
   ::signal(SIGPIPE, SIG_IGN);  // as muster-trainer does: Gloo writes to ranks that have left
   auto store = std::make_shared<worker::MemoryKeyValue>();
@@ -35,8 +35,7 @@ inline std::vector<std::string> RunGang(
         options.world_size = world_size;
         if (!addresses.empty()) options.advertise_address = addresses[rank];
         options.timeout = std::min(options.timeout, absl::Minutes(1));
-        if (world_size == 1) return body(worker::MakeLocalCollectives());
-        auto gang = worker::MakeCollectives(store, options);
+        auto gang = worker::Gang::Form(store, options);
         if (!gang.ok()) {
           errors[rank] = std::string(gang.status().message());
           return;

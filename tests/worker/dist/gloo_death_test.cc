@@ -52,7 +52,7 @@ absl::Status BroadcastForEver(const std::shared_ptr<FolderKeyValue>& store, int 
   ::signal(SIGPIPE, SIG_IGN);
   options.rank = rank;
   try {
-    const auto gang = MakeCollectives(store, options);
+    const auto gang = Gang::Form(store, options);
     if (!gang.ok()) return gang.status();
     at::Tensor sent = at::ones({16 << 20});
     for (int turn = 0;; ++turn) {
@@ -113,7 +113,7 @@ TEST(Gloo, RanksThatEndAtDifferentTimesFailNobody) {
     try {
       for (int life = 0; life < 4; ++life) {
         options.prefix = absl::StrCat("life", life, "/");
-        const auto gang = MakeCollectives(store, options);
+        const auto gang = Gang::Form(store, options);
         if (!gang.ok()) return gang.status();
         at::Tensor sent = at::ones({2 << 20});
         (*gang)->AllReduceSum(sent);

@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/dist/forked_ranks.h"
-#include "worker/dist/collectives.h"
+#include "worker/dist/gang.h"
 
 namespace muster::testing {
 
@@ -33,7 +33,7 @@ inline absl::Status SumForEver(const std::shared_ptr<FolderKeyValue>& store, int
   options.timeout = summing.timeout;
   if (summing.gloo) options.transport = worker::Transport::kGloo;
   try {
-    const auto gang = worker::MakeCollectives(store, options);
+    const auto gang = worker::Gang::Form(store, options);
     if (!gang.ok()) return gang.status();
     if (!absl::StartsWith((*gang)->transport(), summing.transport))
       return absl::InternalError((*gang)->transport());

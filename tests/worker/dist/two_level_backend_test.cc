@@ -49,7 +49,7 @@ TEST(HostLayout, IsWrittenAsTheRanksOfEachHost) {
 TEST(TwoLevelBackend, SumsEveryTypeAndSizeOverEveryLayout) {
   for (const std::vector<int>& hosts : kLayouts) {
     const int world = static_cast<int>(hosts.size());
-    const auto body = [&](std::unique_ptr<Collectives> gang) {
+    const auto body = [&](std::unique_ptr<Gang> gang) {
       EXPECT_THAT(gang->transport(), HasSubstr("two_level "));
       ExpectSumsOfEveryType(*gang, kTwoLevelBytes);
       gang->Barrier();
@@ -61,7 +61,7 @@ TEST(TwoLevelBackend, SumsEveryTypeAndSizeOverEveryLayout) {
 TEST(TwoLevelBackend, BroadcastsFromEveryRankInEveryLayout) {
   for (const std::vector<int>& hosts : kLayouts) {
     const int world = static_cast<int>(hosts.size());
-    const auto body = [&](std::unique_ptr<Collectives> gang) {
+    const auto body = [&](std::unique_ptr<Gang> gang) {
       ExpectBroadcastsFromEveryRank(*gang, {8, 2 * kSlotBytes + 24});
       std::string text = gang->rank() == 1 ? "from the second" : "replaced";
       gang->BroadcastText(text, 1);
@@ -80,7 +80,7 @@ at::Tensor Numbers(int rank, int64_t count) {
 // What each rank gets for the sum of random numbers.
 std::vector<at::Tensor> RandomSum(const std::vector<int>& hosts, int64_t count) {
   std::vector<at::Tensor> sums(hosts.size());
-  const auto body = [&](std::unique_ptr<Collectives> gang) {
+  const auto body = [&](std::unique_ptr<Gang> gang) {
     at::Tensor value = Numbers(gang->rank(), count);
     gang->AllReduceSum(value);
     sums[gang->rank()] = value;
@@ -113,7 +113,7 @@ TEST(TwoLevelBackend, SumsToTheSameBitsOnAllRanksAndAtEveryRunNearTheExactOne) {
 TEST(TwoLevelBackend, ARankThatLeavesFailsAllOthers) {
   for (int leaver = 0; leaver < 4; ++leaver) {
     std::vector<absl::Status> seen(4);
-    const auto body = [&](std::unique_ptr<Collectives> gang) {
+    const auto body = [&](std::unique_ptr<Gang> gang) {
       const int rank = gang->rank();
       // All have joined before one leaves.
       if (rank == leaver) return gang->Barrier();
@@ -135,7 +135,7 @@ TEST(TwoLevelBackend, ARankThatLeavesFailsAllOthers) {
 }
 
 TEST(TwoLevelBackend, HostsOfOneRankEachUseGlooAlone) {
-  const auto body = [](std::unique_ptr<Collectives> gang) { EXPECT_EQ(gang->transport(), "gloo"); };
+  const auto body = [](std::unique_ptr<Gang> gang) { EXPECT_EQ(gang->transport(), "gloo"); };
   EXPECT_THAT(RunGang(3, body, {}, On({0, 1, 2})), Each(""));
 }
 

@@ -101,7 +101,7 @@ RunOutcome RunTraining(const TrainingRun& run, const std::function<void(Model&)>
   RunOutcome outcome;
   outcome.ranks.resize(static_cast<size_t>(run.world_size));
   FakePublisher publisher(run.before_commit, run.commit_when_superseded);
-  const auto body = [&](std::unique_ptr<Collectives> gang) {
+  const auto body = [&](std::unique_ptr<Gang> gang) {
     RunRank(run, at_start, publisher, *gang, outcome.ranks[static_cast<size_t>(gang->rank())]);
   };
   const auto errors = RunGang(run.world_size, body, {.transport = run.transport});

@@ -18,6 +18,7 @@
 #include "common/base/deadline.h"
 #include "common/base/mutex.h"
 #include "worker/checkpoint/publisher.h"
+#include "worker/dist/gang.h"
 #include "worker/train/loop.h"
 #include "worker/train/recipe/ema.h"
 #include "worker/train/recipe/prune.h"

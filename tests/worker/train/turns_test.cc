@@ -26,7 +26,7 @@ struct Seen {
 TEST(Turns, AllRanksWaitForRankZeroAndGetItsAnswer) {
   for (const int world : {1, 3}) {
     std::vector<Seen> seen(world);
-    const auto body = [&](std::unique_ptr<Collectives> gang) {
+    const auto body = [&](std::unique_ptr<Gang> gang) {
       Seen& mine = seen[gang->rank()];
       int turns = 0;
       const WorkInTurns work = [&](absl::Duration) -> std::optional<absl::StatusOr<std::string>> {
@@ -47,7 +47,7 @@ TEST(Turns, AllRanksWaitForRankZeroAndGetItsAnswer) {
 
 TEST(Turns, WorkThatDoesNotGetOnDoesNotLookAlive) {
   std::vector<Seen> seen(2);
-  const auto body = [&](std::unique_ptr<Collectives> gang) {
+  const auto body = [&](std::unique_ptr<Gang> gang) {
     Seen& mine = seen[gang->rank()];
     int turns = 0;
     const WorkInTurns work = [&](absl::Duration) -> std::optional<absl::StatusOr<std::string>> {
@@ -66,7 +66,7 @@ TEST(Turns, WorkThatDoesNotGetOnDoesNotLookAlive) {
 
 TEST(Turns, WorkOnAThreadOfItsOwnFailsOnEachRankWithItsClass) {
   std::vector<Seen> failed(2), thrown(2), fine(2);
-  const auto body = [&](std::unique_ptr<Collectives> gang) {
+  const auto body = [&](std::unique_ptr<Gang> gang) {
     const int rank = gang->rank();
     const auto beat = [] {};
     failed[rank].answer = OnRankZero(
@@ -89,7 +89,7 @@ TEST(Turns, WorkOnAThreadOfItsOwnFailsOnEachRankWithItsClass) {
 
 TEST(Turns, AWaitThatEndsByItselfLooksAlive) {
   std::atomic<int> beats = 0;
-  const auto body = [&](std::unique_ptr<Collectives> gang) {
+  const auto body = [&](std::unique_ptr<Gang> gang) {
     const LongWork work = [&](const GotOn& got_on) -> absl::StatusOr<std::string> {
       return WaitAlive(got_on, [&] {
         for (int i = 0; i < 6000 && beats < 2; ++i) absl::SleepFor(absl::Milliseconds(10));

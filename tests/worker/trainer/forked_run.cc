@@ -50,7 +50,7 @@ absl::Status RunRank(const ForkedRun& run, const std::shared_ptr<FolderKeyValue>
   options.world_size = world;
   options.advertise_address = run.addresses[static_cast<size_t>(rank)];
   options.timeout = absl::Minutes(1);
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Collectives> gang, MakeCollectives(store, options));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Gang> gang, Gang::Form(store, options));
   MUSTER_RETURN_IF_ERROR(JoinParts(run.spec, PosixFileSystem(), std::move(gang), parts));
   FakeSupervisor supervisor;
   supervisor.requested = {.stop = true, .save = true};

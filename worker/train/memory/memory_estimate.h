@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "worker/dist/collectives.h"
+#include "worker/dist/gang.h"
 #include "worker/train/run/recipe.h"
 #include "worker/train/run/run_state.h"
 #include "worker/train/step/trainer.h"

@@ -60,7 +60,7 @@ absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSyst
 }
 
 absl::Status JoinParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                       std::unique_ptr<Collectives> gang, RankParts& parts) {
+                       std::unique_ptr<Gang> gang, RankParts& parts) {
   parts.gang = std::move(gang);
   if (spec.train.parallel.sync_batch_norm) parts.model->SynchronizeBatchNorm(*parts.gang);
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Objective> task,

@@ -15,7 +15,7 @@
 #include "common/fs/file_system.h"
 #include "trainer_spec/job_spec.h"
 #include "worker/data/loader.h"
-#include "worker/dist/collectives.h"
+#include "worker/dist/gang.h"
 #include "worker/train/step/trainer.h"
 #include "worker/trainer/rank/compose.h"
 
@@ -28,7 +28,7 @@ struct RankParts {
   std::unique_ptr<Augmenter> augmenter;  // null without one, as the further three
   std::unique_ptr<Loader> loader;
   Recipe recipe;
-  std::unique_ptr<Collectives> gang;
+  std::unique_ptr<Gang> gang;
   std::unique_ptr<Model> model;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Ema> ema;
@@ -45,13 +45,13 @@ struct RankParts {
 };
 
 // What a rank can make before it meets the others, who number `world_size`: all but the gang, the
-// objective and what that completes. START_FAILED or DATA_ERROR as compose.h says, and where this
-// program cannot compute on `device`.
+// objective and what that completes. START_FAILED or DATA_ERROR as compose.h says,
+// and where this program cannot compute on `device`.
 absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
                                      c10::Device device, uint32_t world_size);
 
 // The rest, once there is a gang. START_FAILED as compose.h says. `fs` must outlive the parts.
 absl::Status JoinParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                       std::unique_ptr<Collectives> gang, RankParts& parts);
+                       std::unique_ptr<Gang> gang, RankParts& parts);
 
 }  // namespace muster::worker

@@ -16,7 +16,7 @@
 #include "common/base/status_macros.h"
 #include "common/ckpt/checkpoint_root.h"
 #include "common/fs/file_system.h"
-#include "worker/dist/collectives.h"
+#include "worker/dist/gang.h"
 #include "worker/dist/nccl_environment.h"
 #include "worker/train/artifacts/confusion_report.h"
 #include "worker/train/artifacts/event_supervisor.h"
@@ -63,10 +63,9 @@ Compression CompressionOf(trainer_spec::Compression compression) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Collectives>> JoinGang(const Launch& launch,
-                                                      const trainer_spec::JobSpec& spec,
-                                                      LinkClient& link) {
-  if (launch.world_size == 1) return MakeLocalCollectives();
+absl::StatusOr<std::unique_ptr<Gang>> FormGang(const Launch& launch,
+                                               const trainer_spec::JobSpec& spec,
+                                               LinkClient& link) {
   CollectivesOptions options = GangOptions(spec);
   options.rank = static_cast<int>(launch.rank);
   options.world_size = static_cast<int>(launch.world_size);
@@ -75,7 +74,7 @@ absl::StatusOr<std::unique_ptr<Collectives>> JoinGang(const Launch& launch,
   // The store is scoped by job, attempt and generation already; the names say so too, for whoever
   // reads them.
   options.prefix = absl::StrCat("a", launch.attempt, ".g", launch.generation, "/");
-  auto gang = MakeCollectives(std::make_shared<LinkKeyValue>(link), options);
+  auto gang = Gang::Form(std::make_shared<LinkKeyValue>(link), options);
   if (!gang.ok()) return Classify(gang.status(), kStartFailed);
   return gang;
 }
@@ -146,7 +145,7 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
        {"total_steps", recipe.total_steps}});
 
   supervisor.Progress("rendezvous", 0, recipe.total_steps, 0);
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Collectives> gang, JoinGang(launch, spec, link));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Gang> gang, FormGang(launch, spec, link));
   Log(LogLevel::kInfo, "gang_ready",
       {{"ranks", gang->world_size()}, {"transport", gang->transport()}});
   MUSTER_RETURN_IF_ERROR(JoinParts(spec, fs, std::move(gang), parts));

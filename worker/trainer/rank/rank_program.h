@@ -3,7 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "trainer_spec/job_spec.h"
-#include "worker/dist/collectives.h"
+#include "worker/dist/gang.h"
 #include "worker/link/launch.h"
 #include "worker/train/loop.h"
 #include "worker/trainer/rank/link_client.h"

@@ -24,8 +24,8 @@ trainer_spec::JobSpec ShareOf(trainer_spec::JobSpec spec, int ranks) {
 }
 
 absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                                 std::unique_ptr<Collectives> gang) {
-  if (gang == nullptr) gang = MakeLocalCollectives();
+                                 std::unique_ptr<Gang> gang) {
+  if (gang == nullptr) gang = Gang::OfOne();
   const at::Device device = DeviceFor(spec);
   Bench bench;
   MUSTER_ASSIGN_OR_RETURN(static_cast<RankParts&>(bench),

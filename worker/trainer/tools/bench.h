@@ -11,7 +11,7 @@
 #include "common/fs/file_system.h"
 #include "trainer_spec/job_spec.h"
 #include "worker/data/batch_queue.h"
-#include "worker/dist/collectives.h"
+#include "worker/dist/gang.h"
 #include "worker/train/step/device_feed.h"
 #include "worker/train/step/step.h"
 #include "worker/trainer/rank/rank_parts.h"
@@ -35,7 +35,7 @@ at::Device DeviceFor(const trainer_spec::JobSpec& spec);
 // Everything but the step, where a fresh run would make its first one: with the weights that it
 // begins with, its averages and its pruner. `spec` is the whole one; `gang` null: a gang of one.
 absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                                 std::unique_ptr<Collectives> gang = nullptr);
+                                 std::unique_ptr<Gang> gang = nullptr);
 
 // After changes of the recipe.
 void MakeStep(Bench& bench);

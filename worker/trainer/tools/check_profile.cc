@@ -79,7 +79,7 @@ absl::StatusOr<StepProfile> JoinAndProfile(const trainer_spec::JobSpec& spec, Fi
   options.rank = rank;
   options.world_size = ranks;
   options.timeout = kTimeout;
-  auto gang = MakeCollectives(store, options);
+  auto gang = Gang::Form(store, options);
   if (!gang.ok()) return Classify(gang.status(), kStartFailed);
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs, *std::move(gang)));
   bench.gang->Barrier();

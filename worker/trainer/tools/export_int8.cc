@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "common/base/status_macros.h"
 #include "worker/data/loader.h"
-#include "worker/dist/collectives.h"
+#include "worker/dist/gang.h"
 #include "worker/models/simulated_int8.h"
 #include "worker/train/recipe/transfer.h"
 #include "worker/train/step/evaluate.h"
@@ -59,7 +59,7 @@ absl::StatusOr<Int8Network> ToInt8(FileSystem& fs, const trainer_spec::JobSpec& 
   MUSTER_RETURN_IF_ERROR(CopyExactly(tensors, *model));
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Objective> objective,
                           BuildObjective(spec.train, *dataset));
-  const std::unique_ptr<Collectives> alone = MakeLocalCollectives();
+  const std::unique_ptr<Gang> alone = Gang::OfOne();
   const auto score = [&](Model& network) {
     return Evaluate(Split::kTest, {recipe, loader, network, *objective, *alone, at::kCPU});
   };

@@ -28,22 +28,20 @@ constexpr int64_t kBytes[] = {8, 4096, kSlotBytes - 8, kSlotBytes + 8, 3 * kSlot
 
 TEST(SharedMemoryBackend, SumsEveryTypeAndSizeOverTwoThreeAndFourRanks) {
   for (const int world : {2, 3, 4}) {
-    const auto body = [&](std::unique_ptr<Collectives> gang) {
-      ExpectSumsOfEveryType(*gang, kBytes);
-    };
+    const auto body = [&](std::unique_ptr<Gang> gang) { ExpectSumsOfEveryType(*gang, kBytes); };
     EXPECT_THAT(RunGang(world, body, SharedMemory()), Each(""));
   }
 }
 
 TEST(SharedMemoryBackend, BroadcastsEverySizeFromEveryRank) {
-  const auto body = [&](std::unique_ptr<Collectives> gang) {
+  const auto body = [&](std::unique_ptr<Gang> gang) {
     ExpectBroadcastsFromEveryRank(*gang, kBytes);
   };
   EXPECT_THAT(RunGang(3, body, SharedMemory()), Each(""));
 }
 
 TEST(SharedMemoryBackend, RanksThatDoDifferentThingsAreToldSo) {
-  const auto body = [&](std::unique_ptr<Collectives> gang) {
+  const auto body = [&](std::unique_ptr<Gang> gang) {
     at::Tensor value = at::ones({4 + gang->rank()});
     gang->AllReduceSum(value);
   };
@@ -51,7 +49,7 @@ TEST(SharedMemoryBackend, RanksThatDoDifferentThingsAreToldSo) {
 }
 
 TEST(SharedMemoryBackend, RefusesTensorsWithGaps) {
-  const auto body = [&](std::unique_ptr<Collectives> gang) {
+  const auto body = [&](std::unique_ptr<Gang> gang) {
     at::Tensor value = at::ones({4, 4}).slice(1, 0, 2);
     gang->AllReduceSum(value);
   };

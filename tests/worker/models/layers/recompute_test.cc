@@ -143,7 +143,7 @@ std::unique_ptr<Model> SmallResNet(bool checkpoint_blocks) {
 TEST(Recompute, AResNetHasTheSameGradientsAndBuffersOnOneRankAndOnTwo) {
   for (const int world : {1, 2}) {
     for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
-      const auto errors = RunGang(world, [&](std::unique_ptr<Collectives> gang) {
+      const auto errors = RunGang(world, [&](std::unique_ptr<Gang> gang) {
         std::vector<std::unique_ptr<Model>> models;
         for (const bool checkpoint_blocks : {false, true}) {
           models.push_back(SmallResNet(checkpoint_blocks));
@@ -256,7 +256,7 @@ struct GangSteps {
   std::vector<int64_t> sums;
   std::vector<float> losses;
 };
-GangSteps TwoStepsOverTheGang(Collectives& gang, bool checkpoint_blocks) {
+GangSteps TwoStepsOverTheGang(Gang& gang, bool checkpoint_blocks) {
   GangSteps outcome;
   outcome.model = SmallResNet(checkpoint_blocks);
   Model& model = *outcome.model;
@@ -291,7 +291,7 @@ TEST(Recompute, BatchNormOverTheGangHasTheSameBitsAndOneOrderOnAllRanks) {
     const int world = static_cast<int>(addresses.size());
     std::vector<std::vector<int64_t>> sums(world);
     size_t sums_kept = 0;
-    const auto body = [&](std::unique_ptr<Collectives> gang) {
+    const auto body = [&](std::unique_ptr<Gang> gang) {
       const GangSteps kept = TwoStepsOverTheGang(*gang, false);
       const GangSteps again = TwoStepsOverTheGang(*gang, true);
       EXPECT_EQ(kept.losses, again.losses);

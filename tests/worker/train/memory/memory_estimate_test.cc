@@ -239,7 +239,7 @@ struct Workbench {
   }
 
   Recipe recipe;
-  std::unique_ptr<Collectives> gang = MakeLocalCollectives();
+  std::unique_ptr<Gang> gang = Gang::OfOne();
   std::unique_ptr<Objective> objective = MakeCrossEntropy(0);
   std::unique_ptr<Dataset> dataset;
   std::optional<Loader> loader;

@@ -144,7 +144,7 @@ std::string Write(const TempDir& dir, const Model& model, const std::string& pre
 TEST(LoadTeacher, TakesExactlyItsOwnWeights) {
   TempDir dir;
   const auto source = Mlp({8}, 4, 3), teacher = Mlp({8}, 4, 4);
-  const auto gang = MakeLocalCollectives();
+  const auto gang = Gang::OfOne();
   const auto fingerprint = LoadTeacher(PosixFileSystem(), Write(dir, *source), *teacher, *gang);
   ASSERT_OK(fingerprint);
   EXPECT_THAT(*fingerprint, ::testing::StartsWith("xxh3:"));

@@ -204,7 +204,7 @@ TEST(Transfer, ALayoutIsAppliedBeforeNamesAndNumbersAreConverted) {
   config.layout = [](NamedTensors tensors) -> absl::StatusOr<NamedTensors> {
     return NamedTensors{{"reshaped", tensors[0].tensor.view({2, 2})}};
   };
-  const auto gang = MakeLocalCollectives();
+  const auto gang = Gang::OfOne();
   const auto summary = Transfer(PosixFileSystem(), config).Load(*model, *gang);
   ASSERT_OK(summary);
   EXPECT_EQ(summary->loaded, 1);

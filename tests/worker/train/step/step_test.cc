@@ -120,7 +120,7 @@ TEST(TrainStep, AccumulatedGradientsAreThoseOfTheWholeBatch) {
     const auto run = [&](int world, int64_t accumulate) {
       std::vector<at::Tensor> weights;
       double loss = 0, norm = 0, accuracy = 0;
-      const auto errors = RunGang(world, [&](std::unique_ptr<Collectives> gang) {
+      const auto errors = RunGang(world, [&](std::unique_ptr<Gang> gang) {
         Recipe recipe = ConstantRecipe();
         recipe.accumulate = accumulate;
         Rank rank(*gang, recipe, StepMlp());
@@ -148,7 +148,7 @@ TEST(TrainStep, AccumulatedGradientsAreThoseOfTheWholeBatch) {
 TEST(TrainStep, EachMicroBatchHasItsOwnDropoutAndTheSameOneInAnotherRun) {
   std::vector<at::Tensor> dropped[2];
   for (auto& seen : dropped) {
-    const auto gang = MakeLocalCollectives();
+    const auto gang = Gang::OfOne();
     Recipe recipe = ConstantRecipe();
     recipe.accumulate = 3;
     auto model = std::make_unique<DropoutModel>(
@@ -169,7 +169,7 @@ TEST(TrainStep, EachMicroBatchHasItsOwnDropoutAndTheSameOneInAnotherRun) {
 
 // Only rank 1 overflows; the reduced gradient tells rank 0.
 TEST(TrainStep, AllRanksSkipAStepThatOverflowsOnOneAndHalveTheScale) {
-  const auto errors = RunGang(2, [&](std::unique_ptr<Collectives> gang) {
+  const auto errors = RunGang(2, [&](std::unique_ptr<Gang> gang) {
     Recipe recipe = ConstantRecipe();
     recipe.precision = Precision::kFp16;
     recipe.loss_scale = {.initial = 1024, .growth_interval = 2, .max_skips = 3};
@@ -212,7 +212,7 @@ TEST(TrainStep, AllRanksSkipAStepThatOverflowsOnOneAndHalveTheScale) {
 TEST(TrainStep, TheLossScaleIsTakenOutOfTheGradient) {
   std::vector<std::pair<double, at::Tensor>> results;
   for (const double scale : {1.0, 256.0}) {
-    const auto gang = MakeLocalCollectives();
+    const auto gang = Gang::OfOne();
     Recipe recipe = ConstantRecipe();
     recipe.precision = Precision::kFp16;
     recipe.loss_scale.initial = scale;
@@ -227,7 +227,7 @@ TEST(TrainStep, TheLossScaleIsTakenOutOfTheGradient) {
 }
 
 TEST(TrainStep, GoesOnWithTheScaleOfACheckpoint) {
-  const auto gang = MakeLocalCollectives();
+  const auto gang = Gang::OfOne();
   Recipe recipe = ConstantRecipe();
   recipe.precision = Precision::kFp16;
   Rank rank(*gang, recipe, StepMlp());
@@ -242,7 +242,7 @@ TEST(TrainStep, GoesOnWithTheScaleOfACheckpoint) {
 }
 
 TEST(TrainStep, CutsEachNumberOfTheGradientToTheClipValue) {
-  const auto gang = MakeLocalCollectives();
+  const auto gang = Gang::OfOne();
   Recipe recipe = ConstantRecipe();
   recipe.clip_value = 0.003;
   auto model = StepMlp();
@@ -296,7 +296,7 @@ TEST(TrainStep, AModelIsToldTheIdOfEachSample) {
   for (const int world : {1, 2}) {
     for (const int64_t accumulate : {1, 3}) {
       std::vector<std::vector<int64_t>> evaluated(world);
-      const auto errors = RunGang(world, [&](std::unique_ptr<Collectives> gang) {
+      const auto errors = RunGang(world, [&](std::unique_ptr<Gang> gang) {
         Recipe recipe = ConstantRecipe();
         recipe.accumulate = accumulate;
         recipe.evaluation_batch_size = 3;

@@ -49,7 +49,7 @@ TEST(RunRank, RunsNobodyElsesCodeWhereItsAgentDoesNotAllowIt) {
 TEST(IdentityOf, NamesTheClassesOfTheData) {
   const Dataset::Part part = {at::zeros({2, 3}), at::zeros({2}, at::kLong)};
   const InMemoryDataset dataset({part, part, part}, 2, "pets", {}, {"cat", "dog"});
-  const auto gang = MakeLocalCollectives();
+  const auto gang = Gang::OfOne();
   const RunIdentity identity = IdentityOf({}, SmallSpec(), dataset, *gang, at::kCPU);
   EXPECT_EQ(identity.classes, 2);
   EXPECT_THAT(identity.class_names, ElementsAre("cat", "dog"));
