@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "worker/dist/ddp.h"
 #include "worker/dist/process_group.h"
+#include "worker/dist/strategy/ddp.h"
 
 namespace muster::worker {
 namespace {
@@ -97,21 +97,16 @@ void Gang::Barrier() {
   Check();
 }
 
-std::unique_ptr<GradientSync> Gang::MakeGradientSync(const std::vector<at::Tensor>& parameters,
-                                                     const GradientSyncOptions& options) {
+std::unique_ptr<Strategy> Gang::MakeStrategy(const std::vector<at::Tensor>& parameters,
+                                             const StrategyOptions& options) const {
   return MakeDdp(*group_, parameters, {options, options_.compression, options_.static_graph});
 }
 
-int64_t Gang::BucketBytes(const std::vector<at::Tensor>& parameters) const {
-  if (group_->IsAlone()) return 0;
-  return DdpBucketBytes(parameters, options_.compression, group_->in_place);
-}
-
-int64_t PlannedBucketBytes(const std::vector<at::Tensor>& parameters,
+int64_t PlannedBufferBytes(const std::vector<at::Tensor>& parameters,
                            const CollectivesOptions& options) {
   if (options.world_size == 1) return 0;
   const bool in_place = options.gpu < 0 && options.transport != Transport::kGloo;
-  return DdpBucketBytes(parameters, options.compression, in_place);
+  return DdpBufferBytes(parameters, options.compression, in_place);
 }
 
 }  // namespace muster::worker

@@ -2,9 +2,9 @@
 //
 // Formed once for each generation: at the start of a run, and again, by Reform, when a rank has
 // left or others have come. It is the Collectives of the generation that it is in. So whoever keeps
-// a Collectives& from step to step (trainer, checkpoints, batch norm, the exchange of gradients)
-// goes through it, and has the new ranks after a Reform. Between generations there is nobody to
-// talk to, and every collective throws as where a rank was lost.
+// a Collectives& or a Strategy from step to step (trainer, checkpoints, batch norm, the strategy
+// itself) goes through it, and has the new ranks after a Reform. Between generations there is
+// nobody to talk to, and every collective throws as where a rank was lost.
 //
 // One thread at a time, but for Check, which is not called while the gang ends or forms.
 #pragma once
@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "worker/dist/base/key_value.h"
 #include "worker/dist/collectives.h"
+#include "worker/dist/strategy/strategy.h"
 
 namespace muster::worker {
 
@@ -34,9 +35,6 @@ enum class Transport {
   kSharedMemory,  // or fail
 };
 
-// What gradients travel as; they are computed and applied in their own type.
-enum class Compression { kNone, kFp16, kBf16 };
-
 struct CollectivesOptions {
   int rank = 0;
   int world_size = 1;
@@ -51,9 +49,10 @@ struct CollectivesOptions {
   bool static_graph = false;
 };
 
-// Gang::BucketBytes of a gang that is not there yet. Where only its making will tell how its ranks
-// reach each other, they are taken to share a host. Pure.
-int64_t PlannedBucketBytes(const std::vector<at::Tensor>& parameters,
+// What the buffers of a data-parallel strategy (Strategy::buffer_bytes) hold in a gang that is not
+// there yet. Where only its making will tell how its ranks reach each other, they are taken to
+// share a host. Pure.
+int64_t PlannedBufferBytes(const std::vector<at::Tensor>& parameters,
                            const CollectivesOptions& options);
 
 class Gang final : public Collectives {
@@ -85,9 +84,11 @@ class Gang final : public Collectives {
   void BroadcastText(std::string& text, int root) override;
   void Barrier() override;
 
-  std::unique_ptr<GradientSync> MakeGradientSync(const std::vector<at::Tensor>& parameters,
-                                                 const GradientSyncOptions& options) override;
-  int64_t BucketBytes(const std::vector<at::Tensor>& parameters) const override;
+  // Data parallelism over this gang, which must outlive it, through all its generations.
+  // Parameters: leaves that require a gradient, the same ones in the same order on every rank, on
+  // the gang's device. Compression and static_graph are those of now.
+  std::unique_ptr<Strategy> MakeStrategy(const std::vector<at::Tensor>& parameters,
+                                         const StrategyOptions& options) const;
 
  private:
   Gang();

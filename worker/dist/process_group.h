@@ -1,7 +1,7 @@
 // What the ranks of one generation of a gang reach each other through: a c10d backend, shared
 // memory, Gloo or both on the CPU, NCCL on CUDA.
 //
-// Used by gang.cc, which has one after another, and by ddp.cc.
+// Used by gang.cc, which has one after another, and by strategies.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,5 @@
 #include "worker/train/checkpoints.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -46,6 +44,16 @@ absl::string_view ReadingFailureClass(const absl::Status& status) {
   return IsBroken(status) ? kCorruption : kCheckpointFailed;
 }
 
+NamedTensors OptimizerTensors(const Trainer& trainer) {
+  NamedTensors tensors;
+  const auto add = [&tensors](const auto& state) {
+    for (const auto& entry : state) tensors.push_back({entry.name, entry.tensor});
+  };
+  add(trainer.optimizer->state());
+  if (trainer.pruner != nullptr) add(trainer.pruner->state());
+  return tensors;
+}
+
 VerifyProgress Telling(const GotOn& got_on) {
   return [&got_on](uint64_t, uint64_t) {
     got_on();
@@ -60,7 +68,7 @@ absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(
   MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(services.fs, options.holder), kStorageUnavailable));
   auto checkpoints =
       std::unique_ptr<Checkpoints>(new Checkpoints(trainer, services, std::move(options)));
-  if (trainer.gang.rank() == 0) {
+  if (!checkpoints->model_state_.own.empty() || !checkpoints->optimizer_state_.own.empty()) {
     const CheckpointsOptions& own = checkpoints->options_;
     auto saver = Saver::Create(services.fs, services.publisher,
                                {own.root, own.job_id, own.job_name, own.attempt, own.generation,
@@ -80,15 +88,19 @@ Checkpoints::Checkpoints(const Trainer& trainer, const CheckpointsServices& serv
       publisher_(services.publisher),
       supervisor_(services.supervisor),
       gang_(trainer.gang),
+      strategy_(*trainer.strategy),
       model_(trainer.model),
       options_(std::move(options)),
-      model_tensors_(SavedTensors(trainer.model, trainer.ema)) {
-  for (const OptimizerTensor& entry : trainer.optimizer->state())
-    optimizer_tensors_.push_back({entry.name, entry.tensor});
-  if (trainer.pruner != nullptr) {
-    for (const ModelTensor& entry : trainer.pruner->state())
-      optimizer_tensors_.push_back({entry.name, entry.tensor});
+      model_state_(ToState(SavedTensors(trainer.model, trainer.ema))),
+      optimizer_state_(ToState(OptimizerTensors(trainer))) {}
+
+Checkpoints::State Checkpoints::ToState(NamedTensors tensors) const {
+  State state;
+  for (NamedTensor& entry : tensors) {
+    state.all.push_back(entry.tensor);
+    if (strategy_.Saves(entry.tensor)) state.own.push_back(std::move(entry));
   }
+  return state;
 }
 
 absl::StatusOr<RunState> Checkpoints::Restore() {
@@ -123,8 +135,8 @@ absl::StatusOr<RunState> Checkpoints::RestoreTogether() {
   }
   WarnOfChanges(decoded->identity);
   options_.identity.weights_fingerprint = decoded->identity.weights_fingerprint;
-  BroadcastAll(model_tensors_);
-  BroadcastAll(optimizer_tensors_);
+  strategy_.Restored(model_state_.all);
+  strategy_.Restored(optimizer_state_.all);
   return decoded->state;
 }
 
@@ -199,8 +211,9 @@ absl::Status Checkpoints::Load(const FoundCheckpoint& found, std::string& state_
   const auto load = [&]() -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(state_json, LoadStateJson(fs_, found.path));
     MUSTER_RETURN_IF_ERROR(DecodeRunState(state_json).status());
-    MUSTER_RETURN_IF_ERROR(LoadTensors(fs_, found.path + "/" + kModelFile, model_tensors_, got_on));
-    return LoadTensors(fs_, found.path + "/" + kOptimizerFile, optimizer_tensors_, got_on);
+    MUSTER_RETURN_IF_ERROR(
+        LoadTensors(fs_, found.path + "/" + kModelFile, model_state_.own, got_on));
+    return LoadTensors(fs_, found.path + "/" + kOptimizerFile, optimizer_state_.own, got_on);
   };
   const absl::Status loaded = load();
   return loaded.ok() || absl::IsDataLoss(loaded) ? loaded : CannotLoad(found, loaded);
@@ -303,8 +316,8 @@ SaveRequest Checkpoints::RequestOf(const RunState& state, bool best, bool urgent
     request.metrics = {{"validation_loss", state.validation_loss}};
     if (options_.has_accuracy) request.metrics["validation_accuracy"] = state.validation_accuracy;
   }
-  request.model = &model_tensors_;
-  request.optimizer = &optimizer_tensors_;
+  request.model = &model_state_.own;
+  request.optimizer = &optimizer_state_.own;
   request.state_json = EncodeRunState(state, options_.identity);
   request.check = [this] { gang_.Check(); };
   return request;
@@ -369,7 +382,7 @@ absl::Status Checkpoints::LoadBest(const RunState& state) {
   const auto load = [&](const GotOn& got_on) -> absl::StatusOr<std::string> {
     const auto path = BestPath(state.best_step, got_on);
     const absl::Status loaded =
-        path.ok() ? LoadTensors(fs_, *path + "/" + kModelFile, model_tensors_, got_on)
+        path.ok() ? LoadTensors(fs_, *path + "/" + kModelFile, model_state_.own, got_on)
                   : path.status();
     MUSTER_RETURN_IF_ERROR(ClassifyHere(
         loaded, kCheckpointFailed, absl::StrCat("the best checkpoint, of step ", state.best_step)));
@@ -377,7 +390,7 @@ absl::Status Checkpoints::LoadBest(const RunState& state) {
   };
   return TorchGuard([&]() -> absl::Status {
     MUSTER_RETURN_IF_ERROR(OnRankZero(gang_, load, [this] { StillAtIt(); }).status());
-    BroadcastAll(model_tensors_);
+    strategy_.Restored(model_state_.all);
     return absl::OkStatus();
   });
 }
@@ -420,15 +433,6 @@ void Checkpoints::WarnOfOtherJob(const RunIdentity& saved) const {
     changes.push_back("teacher_fingerprint");
   if (changes.empty()) return;
   Log(LogLevel::kWarning, "other_jobs_recipe_differs", {{"changed", absl::StrJoin(changes, ",")}});
-}
-
-void Checkpoints::BroadcastAll(const NamedTensors& tensors) {
-  if (gang_.world_size() == 1) return;
-  at::NoGradGuard no_grad;
-  for (const NamedTensor& entry : tensors) {
-    at::Tensor tensor = entry.tensor;
-    gang_.Broadcast(tensor, 0);
-  }
 }
 
 }  // namespace muster::worker

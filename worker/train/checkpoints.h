@@ -5,11 +5,11 @@
 // and step go on, its validations and its best one do not count. What else differs is said, and no
 // hindrance, if only the tensors fit.
 //
-// Only rank 0 touches the disk: it reads and broadcasts, so that all ranks have the same bits.
-// Every function but Poll is a collective: all ranks call it, at the same step. Where rank 0 reads
-// or waits for long, all wait with it in turns (turns.h), and the supervisor hears that they do.
-// One thread. Nothing is thrown: what the collectives throw becomes a failure as torch_guard.h
-// says.
+// Which rank saves and reads what is the strategy's to say; in data parallelism rank 0 alone
+// touches the disk, and the others have what it read. Every function but Poll is a collective: all
+// ranks call it, at the same step. Where rank 0 reads or waits for long, all wait with it in turns
+// (turns.h), and the supervisor hears that they do. One thread. Nothing is thrown: what the
+// collectives throw becomes a failure as torch_guard.h says.
 #pragma once
 
 #include <cstdint>
@@ -55,10 +55,10 @@ struct CheckpointsServices {
 
 class Checkpoints {
  public:
-  // Rank 0 starts its saver. What is saved and loaded are the trainer's weights and the state of
-  // its optimizer; with averages beside the weights as "ema.<name>", with a pruner its masks beside
-  // the optimizer's state as "mask.<name>". CHECKPOINT_FAILED when the folder cannot be made;
-  // STORAGE_UNAVAILABLE, here and below, when the checkpoint root is not to be seen.
+  // Who saves something starts a saver. What is saved and loaded are the trainer's weights and the
+  // state of its optimizer; with averages beside the weights as "ema.<name>", with a pruner its
+  // masks beside the optimizer's state as "mask.<name>". CHECKPOINT_FAILED when the folder cannot
+  // be made; STORAGE_UNAVAILABLE, here and below, when the checkpoint root is not to be seen.
   static absl::StatusOr<std::unique_ptr<Checkpoints>> Create(const Trainer& trainer,
                                                              const CheckpointsServices& services,
                                                              CheckpointsOptions options);
@@ -75,7 +75,7 @@ class Checkpoints {
     options_.identity.weights_fingerprint = fingerprint;
   }
 
-  // Shares the buffers, then copies everything on rank 0 and returns; the saver's thread does the
+  // Shares the buffers, then copies what this rank saves and returns; the saver's thread does the
   // rest. `urgent`: the run is about to leave, and nothing that is on its way may hold this up.
   // Fails when there is no such save; how it ends Poll notes.
   absl::Status Save(const RunState& state, bool best, bool urgent = false);
@@ -85,7 +85,8 @@ class Checkpoints {
   // asked to leave meanwhile, and that save is urgent.
   absl::StatusOr<bool> Drain(absl::Duration timeout);
 
-  // Notes on rank 0 how saves ended, and logs those that failed: training goes on without them.
+  // Notes where there is a saver how saves ended, and logs those that failed: training goes on
+  // without them.
   void Poll();
 
   // Waits until the newest save is durable. CHECKPOINT_FAILED when it is not within the timeout.
@@ -116,17 +117,24 @@ class Checkpoints {
   absl::StatusOr<std::string> StateOfOwnJob(const std::string& state_json, const GotOn& got_on);
   void WarnOfChanges(const RunIdentity& saved) const;
   void WarnOfOtherJob(const RunIdentity& saved) const;
-  void BroadcastAll(const NamedTensors& tensors);
 
   FileSystem& fs_;
   Publisher& publisher_;
   RunSupervisor& supervisor_;
+  // A file of a checkpoint.
+  struct State {
+    std::vector<at::Tensor> all;  // on every rank
+    NamedTensors own;             // what this one saves and reads
+  };
+  State ToState(NamedTensors tensors) const;
+
   Collectives& gang_;
+  Strategy& strategy_;
   Model& model_;
   CheckpointsOptions options_;
-  NamedTensors model_tensors_;
-  NamedTensors optimizer_tensors_;
-  std::unique_ptr<Saver> saver_;           // rank 0 only
+  const State model_state_;
+  const State optimizer_state_;
+  std::unique_ptr<Saver> saver_;           // of who saves something
   std::vector<CheckpointNews> published_;  // by this process
   absl::Status newest_outcome_;
 };

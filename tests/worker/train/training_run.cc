@@ -31,7 +31,7 @@ std::unique_ptr<Model> MakeModel(const TrainingRun& run, const ModelContext& con
 }
 
 void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start,
-             Publisher& publisher, Collectives& gang, RankOutcome& outcome) {
+             Publisher& publisher, Gang& gang, RankOutcome& outcome) {
   const std::vector<int64_t> shape =
       run.resnet ? std::vector<int64_t>{1, 8, 8} : std::vector<int64_t>{12};
   auto dataset = MakeSynthetic({run.samples, shape, 4, run.seed});
@@ -62,8 +62,11 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
   options.identity.teacher_fingerprint = run.teacher_fingerprint;
   auto objective = MakeCrossEntropy(run.label_smoothing);
   if (run.wrap_objective) objective = run.wrap_objective(std::move(objective));
-  const Trainer trainer = {run.recipe, loader,          *model,    *objective,   gang,
-                           at::kCPU,   optimizer.get(), ema.get(), pruner.get(), transfer.get()};
+  const auto strategy =
+      gang.MakeStrategy(model->TrainedParameters(), {.control_size = Agreement::kControlNumbers});
+  const Trainer trainer = {run.recipe, loader,       *model,         *objective,
+                           gang,       at::kCPU,     strategy.get(), optimizer.get(),
+                           ema.get(),  pruner.get(), transfer.get()};
   auto checkpoints =
       Checkpoints::Create(trainer, {PosixFileSystem(), publisher, outcome.supervisor}, options);
   if (!checkpoints.ok()) {

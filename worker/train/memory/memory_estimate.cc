@@ -211,17 +211,19 @@ void RehearseSingleSamples(const Trainer& trainer, const Batch& batch) {
 // What a gang is planned to be, where the trainer's is that of one rank alone.
 using PlannedGang = std::optional<CollectivesOptions>;
 
-int64_t BucketBytes(const Trainer& trainer, const PlannedGang& planned) {
-  const std::vector<at::Tensor> trained = trainer.model.TrainedParameters();
-  return planned.has_value() ? PlannedBucketBytes(trained, *planned)
-                             : trainer.gang.BucketBytes(trained);
+int64_t BufferBytes(const Trainer& trainer, const PlannedGang& planned) {
+  return planned.has_value() ? PlannedBufferBytes(trainer.model.TrainedParameters(), *planned)
+                             : trainer.strategy->buffer_bytes();
 }
 
-// Of all that a checkpoint copies.
+// Of all that a checkpoint copies on this rank.
 std::vector<int64_t> SavedBytes(const Trainer& trainer) {
   std::vector<int64_t> bytes;
-  const auto add = [&bytes](const auto& tensors) {
-    for (const auto& entry : tensors) bytes.push_back(static_cast<int64_t>(entry.tensor.nbytes()));
+  const auto add = [&](const auto& tensors) {
+    for (const auto& entry : tensors) {
+      if (trainer.strategy->Saves(entry.tensor))
+        bytes.push_back(static_cast<int64_t>(entry.tensor.nbytes()));
+    }
   };
   add(trainer.model.state());
   add(trainer.optimizer->state());
@@ -258,7 +260,7 @@ std::optional<int64_t> RehearsedGrowth(const Trainer& trainer, int64_t buckets, 
     if (trainer.recipe.accumulate > 1) rehearsal.Play(pass, /*keep=*/false);
     TakeForAWhile(OptimizerBytes(trainer), rehearsal);
     if (trainer.pruner != nullptr) TakeForAWhile(trainer.pruner->GrowingBytes(), rehearsal);
-    if (step == kSaveAfter && trainer.gang.rank() == 0) {
+    if (step == kSaveAfter) {
       for (const int64_t bytes : SavedBytes(trainer)) rehearsal.Take(bytes);
     }
     rehearsal.GiveBack(inputs);
@@ -288,11 +290,10 @@ MemoryEstimate CountMemory(const Trainer& trainer, const PlannedGang& planned) {
   estimate.weights = Bytes(trainer.model.parameters()) + Bytes(trainer.model.buffers());
   for (const at::Tensor& tensor : trainer.model.TrainedParameters())
     estimate.gradients += static_cast<int64_t>(tensor.nbytes());
-  estimate.gradients += BucketBytes(trainer, planned);
+  estimate.gradients += BufferBytes(trainer, planned);
   estimate.optimizer = Bytes(trainer.optimizer->state());
   if (trainer.pruner != nullptr) estimate.optimizer += Bytes(trainer.pruner->state());
   if (trainer.ema != nullptr) estimate.average = Bytes(trainer.ema->state());
-  const int64_t saved = estimate.weights + estimate.optimizer + estimate.average;
   estimate.weights += trainer.objective.held_bytes();
   if (!trainer.device.is_cpu()) return estimate;
   const int64_t dataset = trainer.loader.dataset().bytes();
@@ -303,7 +304,8 @@ MemoryEstimate CountMemory(const Trainer& trainer, const PlannedGang& planned) {
   const int64_t sample = static_cast<int64_t>(first.inputs.nbytes() + first.targets.nbytes());
   estimate.data = dataset + (1 + trainer.loader.batches_ahead()) * sample *
                                 MicroBatchSamples(trainer) * trainer.recipe.accumulate;
-  if (trainer.gang.rank() == 0) estimate.checkpoint = saved;
+  const std::vector<int64_t> saved = SavedBytes(trainer);
+  estimate.checkpoint = std::accumulate(saved.begin(), saved.end(), int64_t{0});
   return estimate;
 }
 
@@ -346,7 +348,7 @@ void MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate,
   const int64_t batch_bytes = static_cast<int64_t>(batch.inputs.nbytes() + batch.targets.nbytes());
   batch = Batch();
   if (trainer.device.is_cpu())
-    AddHoles(trainer, BucketBytes(trainer, planned), batch_bytes, pass, estimate);
+    AddHoles(trainer, BufferBytes(trainer, planned), batch_bytes, pass, estimate);
 }
 
 void Rehearse(const Trainer& trainer, RehearsedMemory& known, MemoryEstimate& estimate) {

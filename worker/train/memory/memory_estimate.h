@@ -23,10 +23,10 @@ struct MemoryEstimate {
   int64_t program = 0;
   int64_t data = 0;         // the data set in memory, and batches (batch_queue.h)
   int64_t weights = 0;      // parameters and buffers, and those of a teacher
-  int64_t gradients = 0;    // with the buckets that they are copied into
+  int64_t gradients = 0;    // with the buffers of the strategy
   int64_t optimizer = 0;    // its state, and the masks of pruning
   int64_t average = 0;      // the moving average of the weights, if there is one
-  int64_t checkpoint = 0;   // the copy that is saved from; rank 0 on the CPU
+  int64_t checkpoint = 0;   // the copy that is saved from; of who saves, on the CPU
   int64_t activations = 0;  // what else a step needs at its peak, of one micro-batch
                             // or, if that is more, an evaluation, or pruning
   int64_t holes = 0;  // what malloc rounds up, and keeps of what was freed and fits nothing else
@@ -49,7 +49,7 @@ MemoryEstimate CountMemory(const Trainer& trainer,
 // them the total is right, and what is not in another part are holes. Where there can be no copy
 // there are none of them in the estimate. Where a step of the run will have a micro-batch of one
 // sample, such a one goes through the model, too: what batch norm cannot do ends the run here.
-// Leaves model, buffers and gradients as they were. Call before there is a GradientSync. Throws
+// Leaves model, buffers and gradients as they were. Call before the strategy's first step. Throws
 // what torch throws.
 inline constexpr int64_t kDrySamples = 8;
 void MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate,

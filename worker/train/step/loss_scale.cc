@@ -1,6 +1,5 @@
 #include "worker/train/step/loss_scale.h"
 
-#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/_amp_update_scale.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/maximum.h>
@@ -22,9 +21,8 @@ LossScaler::LossScaler(const LossScaleConfig& config, at::Device device)
   scale_.fill_(config.initial);
 }
 
-at::Tensor LossScaler::Unscale(const std::vector<at::Tensor>& gradients, const at::Tensor& loss) {
-  at::Tensor overflow = at::zeros({1}, numbers_.options());
-  at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow, scale_.reciprocal());
+at::Tensor LossScaler::Unscale(Strategy& strategy, const at::Tensor& loss) const {
+  const at::Tensor overflow = strategy.Scale(scale_.reciprocal());
   return at::maximum(overflow, at::isfinite(loss).logical_not().to(at::kFloat));
 }
 

@@ -10,8 +10,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <vector>
 
+#include "worker/dist/strategy/strategy.h"
 #include "worker/train/run/recipe.h"
 #include "worker/train/run/run_state.h"
 
@@ -24,9 +24,9 @@ class LossScaler {
   // To multiply the loss with: fp32, 0-dim.
   const at::Tensor& scale() const { return scale_; }
 
-  // Divides reduced gradients by the scale, in place. Returns fp32 [1]: 1 when one of them or
-  // `loss` (0-dim) is not finite, so that the step must be skipped, else 0.
-  at::Tensor Unscale(const std::vector<at::Tensor>& gradients, const at::Tensor& loss);
+  // Divides the gradients of a step by the scale. Returns fp32 [1], the same on all ranks: 1 when
+  // one of them or `loss` (0-dim) is not finite, so that the step must be skipped, else 0.
+  at::Tensor Unscale(Strategy& strategy, const at::Tensor& loss) const;
 
   // Ends a step: halves the scale after an overflow, doubles it after growth_interval steps
   // without.

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "worker/train/step/amp.h"
-#include "worker/train/step/gradient_norm.h"
 #include "worker/train/step/micro_batch.h"
 #include "worker/train/step/seeding.h"
 #include "worker/train/step/torch_guard.h"
@@ -47,8 +46,7 @@ at::Tensor FoundInf(const at::Tensor& norm, const at::Tensor& overflow) {
 
 TrainStep::TrainStep(const Trainer& trainer)
     : trainer_(trainer),
-      sync_(trainer.gang.MakeGradientSync(trainer.model.TrainedParameters(),
-                                          {.control_size = Agreement::kControlNumbers})),
+      strategy_(*trainer.strategy),
       scaler_(trainer.recipe.precision == Precision::kFp16
                   ? std::make_unique<LossScaler>(trainer.recipe.loss_scale, trainer.device)
                   : nullptr),
@@ -68,7 +66,7 @@ TrainStep::Prepared TrainStep::Prepare(int64_t step, const Batch& batch,
                                        const RequestedStop& requested, bool settle) {
   const Recipe& recipe = trainer_.recipe;
   SeedStep(recipe.seed, step, trainer_.gang.rank(), trainer_.device);
-  sync_->BeginStep();
+  strategy_.BeginStep();
   Prepared prepared;
   for (int64_t index = 0; index < recipe.accumulate; ++index)
     prepared.parts.push_back(MicroBatch(batch, index, recipe.accumulate));
@@ -84,8 +82,8 @@ StepNumbers TrainStep::Body(const Prepared& prepared, StepTimer& timer) {
   ForwardBackward(prepared);
   timer.Mark(StepPart::kForwardBackward);
   timer.Move(StepPart::kForwardBackward, StepPart::kCommunication,
-             absl::ToDoubleSeconds(sync_->exchange_in_backward()));
-  sync_->AwaitMean();
+             absl::ToDoubleSeconds(strategy_.exchange_in_backward()));
+  strategy_.Await();
   if (trainer_.gang.world_size() > 1) timer.Mark(StepPart::kCommunication);
   return Update(prepared.learning_rate);
 }
@@ -106,9 +104,9 @@ void TrainStep::ForwardBackward(const Prepared& prepared) {
     const at::Tensor loss = Forward(prepared, part);
     const at::Tensor weight = LossWeight(part, loss);
     if (&part != &prepared.parts.back()) {
-      sync_->Accumulate(loss, weight);
+      strategy_.Accumulate(loss, weight);
     } else {
-      sync_->Backward(loss, weight, prepared.control);
+      strategy_.Backward(loss, weight, prepared.control);
     }
   }
 }
@@ -116,17 +114,19 @@ void TrainStep::ForwardBackward(const Prepared& prepared) {
 // From the reduced gradient to new weights, if all is well: unscale, clip, step.
 StepNumbers TrainStep::Update(double learning_rate) {
   const at::NoGradGuard no_grad;
-  StepNumbers numbers = {.control = sync_->control()};
+  StepNumbers numbers = {.control = strategy_.control()};
   at::Tensor overflow;  // fp32 [1]
   if (scaler_ != nullptr) {
-    overflow = scaler_->Unscale(sync_->gradients(), Agreement::LossOf(numbers.control));
+    overflow = scaler_->Unscale(strategy_, Agreement::LossOf(numbers.control));
     scaler_->Update(overflow);
     numbers.loss_scale = scaler_->numbers();
   }
-  numbers.norm = GradientNorm(sync_->gradients());
+  numbers.norm = strategy_.Norm();
   if (agreement_.MustSkip(numbers)) return numbers;
-  Clip(trainer_.recipe, sync_->gradients(), numbers.norm);
-  trainer_.optimizer->Step(sync_->gradients(), learning_rate, FoundInf(numbers.norm, overflow));
+  Clip(trainer_.recipe, strategy_.gradients(), numbers.norm);
+  strategy_.Update([&](const std::vector<at::Tensor>& gradients) {
+    trainer_.optimizer->Step(gradients, learning_rate, FoundInf(numbers.norm, overflow));
+  });
   return numbers;
 }
 

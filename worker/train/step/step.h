@@ -2,7 +2,9 @@
 // gradients with the last, agreement, clip, update.
 //
 // Used by the loop. All ranks call Run in step. A step is a transaction for the weights: when the
-// gradient is not finite, neither weights nor optimizer change. One thread.
+// gradient is not finite, neither weights nor optimizer change. How the ranks share it is the
+// trainer's strategy's to say, which may have others of them from one step to the next (gang.h).
+// One thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +23,8 @@ namespace muster::worker {
 
 class TrainStep {
  public:
-  // Keeps the recipe as it is now.
+  // Keeps the recipe as it is now. A trainer with an optimizer and a strategy, whose control
+  // numbers are Agreement's.
   explicit TrainStep(const Trainer& trainer);
 
   // Runs step `step`. `requested` is what this rank was asked for. On the CPU the result is that of
@@ -56,7 +59,7 @@ class TrainStep {
   at::Tensor LossWeight(const Batch& part, const at::Tensor& loss) const;
 
   const Trainer trainer_;
-  const std::unique_ptr<GradientSync> sync_;
+  Strategy& strategy_;
   const std::unique_ptr<LossScaler> scaler_;  // fp16 only
   Agreement agreement_;
 };

@@ -9,6 +9,7 @@
 
 #include "worker/data/loader.h"
 #include "worker/dist/collectives.h"
+#include "worker/dist/strategy/strategy.h"
 #include "worker/models/base/model.h"
 #include "worker/optim/optimizer.h"
 #include "worker/train/objective/objective.h"
@@ -27,7 +28,8 @@ struct Trainer {
   const Objective& objective;
   Collectives& gang;
   c10::Device device;
-  Optimizer* optimizer = nullptr;  // none: for evaluations alone
+  Strategy* strategy = nullptr;  // of the gang; none, as the optimizer: for evaluations alone
+  Optimizer* optimizer = nullptr;
   // Of worker/train/recipe; each may be none.
   Ema* ema = nullptr;                  // averages the weights
   Pruner* pruner = nullptr;            // sets weights to zero

@@ -6,6 +6,7 @@
 #include "common/base/status_macros.h"
 #include "worker/train/artifacts/confusion_report.h"
 #include "worker/train/run/failure.h"
+#include "worker/train/step/agreement.h"
 
 namespace muster::worker {
 namespace {
@@ -62,6 +63,8 @@ absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSyst
 absl::Status JoinParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
                        std::unique_ptr<Gang> gang, RankParts& parts) {
   parts.gang = std::move(gang);
+  parts.strategy = parts.gang->MakeStrategy(parts.model->TrainedParameters(),
+                                            {.control_size = Agreement::kControlNumbers});
   if (spec.train.parallel.sync_batch_norm) parts.model->SynchronizeBatchNorm(*parts.gang);
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Objective> task,
                           BuildObjective(spec.train, *parts.dataset));

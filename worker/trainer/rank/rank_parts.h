@@ -30,6 +30,7 @@ struct RankParts {
   Recipe recipe;
   std::unique_ptr<Gang> gang;
   std::unique_ptr<Model> model;
+  std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Ema> ema;
   std::unique_ptr<Pruner> pruner;
@@ -39,13 +40,13 @@ struct RankParts {
 
   // Once all are made: with the recipe as it is now.
   Trainer trainer() const {
-    return {recipe, *loader,         *model,    *objective,   *gang,
-            device, optimizer.get(), ema.get(), pruner.get(), transfer.get()};
+    return {recipe,         *loader,         *model,    *objective,   *gang,         device,
+            strategy.get(), optimizer.get(), ema.get(), pruner.get(), transfer.get()};
   }
 };
 
 // What a rank can make before it meets the others, who number `world_size`: all but the gang, the
-// objective and what that completes. START_FAILED or DATA_ERROR as compose.h says,
+// strategy, the objective and what that completes. START_FAILED or DATA_ERROR as compose.h says,
 // and where this program cannot compute on `device`.
 absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
                                      c10::Device device, uint32_t world_size);

@@ -150,7 +150,7 @@ TEST(Recompute, AResNetHasTheSameGradientsAndBuffersOnOneRankAndOnTwo) {
           Model& model = *models.back();
           std::vector<at::Tensor> parameters;
           for (const ModelTensor& entry : model.parameters()) parameters.push_back(entry.tensor);
-          const auto sync = gang->MakeGradientSync(
+          const auto sync = gang->MakeStrategy(
               parameters, {.control_size = 1, .first_bucket_bytes = 512, .bucket_bytes = 16 << 10});
           for (int step = 0; step < 2; ++step) {
             const at::Generator generator =
@@ -164,7 +164,7 @@ TEST(Recompute, AResNetHasTheSameGradientsAndBuffersOnOneRankAndOnTwo) {
               loss = at::cross_entropy_loss(model.Forward(inputs).values, targets);
             }
             sync->Backward(loss, at::full({}, 1.0), at::zeros({1}));
-            sync->AwaitMean();
+            sync->Await();
           }
         }
         for (size_t i = 0; i < models[0]->parameters().size(); ++i) {
@@ -236,13 +236,6 @@ class RecordingCollectives final : public Collectives {
   void Broadcast(at::Tensor& tensor, int root) override { gang_.Broadcast(tensor, root); }
   void BroadcastText(std::string& text, int root) override { gang_.BroadcastText(text, root); }
   void Barrier() override { gang_.Barrier(); }
-  std::unique_ptr<GradientSync> MakeGradientSync(const std::vector<at::Tensor>& parameters,
-                                                 const GradientSyncOptions& options) override {
-    return gang_.MakeGradientSync(parameters, options);
-  }
-  int64_t BucketBytes(const std::vector<at::Tensor>& parameters) const override {
-    return gang_.BucketBytes(parameters);
-  }
 
   std::vector<int64_t> sums;  // how many numbers each was of
 
@@ -264,7 +257,7 @@ GangSteps TwoStepsOverTheGang(Gang& gang, bool checkpoint_blocks) {
   model.SynchronizeBatchNorm(recorded);
   std::vector<at::Tensor> parameters;
   for (const ModelTensor& entry : model.parameters()) parameters.push_back(entry.tensor);
-  const auto sync = gang.MakeGradientSync(
+  const auto sync = gang.MakeStrategy(
       parameters, {.control_size = 1, .first_bucket_bytes = 512, .bucket_bytes = 16 << 10});
   for (int step = 0; step < 2; ++step) {
     const at::Generator generator =
@@ -275,7 +268,7 @@ GangSteps TwoStepsOverTheGang(Gang& gang, bool checkpoint_blocks) {
     sync->BeginStep();
     const at::Tensor loss = at::cross_entropy_loss(model.Forward(inputs).values, targets);
     sync->Backward(loss, at::full({}, 1.0), at::zeros({1}));
-    sync->AwaitMean();
+    sync->Await();
     outcome.losses.push_back(loss.item<float>());
   }
   outcome.sums = std::move(recorded.sums);

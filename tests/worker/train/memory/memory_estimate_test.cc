@@ -220,12 +220,14 @@ struct Workbench {
     for (const ModelTensor& entry : model->parameters())
       parameters.push_back({entry.name, entry.tensor});
     optimizer = MakeAdamW({}, parameters);
+    strategy = gang->MakeStrategy(model->TrainedParameters(),
+                                  {.control_size = Agreement::kControlNumbers});
     recipe.schedule = {ScheduleName::kConstant, 0.001, 0, 0, 100};
     recipe.precision = c.precision;
     recipe.accumulate = c.accumulate;
   }
   Trainer trainer() {
-    return {recipe, *loader, *model, *objective, *gang, at::kCPU, optimizer.get()};
+    return {recipe, *loader, *model, *objective, *gang, at::kCPU, strategy.get(), optimizer.get()};
   }
 
   // What one real step holds at its peak, beside what was there before.
@@ -244,6 +246,7 @@ struct Workbench {
   std::unique_ptr<Dataset> dataset;
   std::optional<Loader> loader;
   std::unique_ptr<Model> model;
+  std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Optimizer> optimizer;
 };
 

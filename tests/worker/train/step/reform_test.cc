@@ -1,5 +1,5 @@
 // Training goes on over a gang that was formed anew: with fewer ranks, under other numbers, by the
-// same step, model and optimizer.
+// same step, strategy, model and optimizer.
 #include <ATen/core/Tensor.h>
 #include <gmock/gmock.h>
 
@@ -36,8 +36,11 @@ Recipe LastingRecipe() {
 struct LastingRank {
   explicit LastingRank(Gang& gang)
       : model(*MakeResNet({.width = 4}, {.input_shape = {1, 8, 8}, .classes = 4, .seed = 3})),
+        strategy(gang.MakeStrategy(model->TrainedParameters(),
+                                   {.control_size = Agreement::kControlNumbers})),
         optimizer(MakeAdamW({}, Parameters())),
-        trainer{LastingRecipe(), loader, *model, *objective, gang, at::kCPU, optimizer.get()},
+        trainer{LastingRecipe(), loader,         *model,         *objective, gang,
+                at::kCPU,        strategy.get(), optimizer.get()},
         step(trainer) {
     model->SynchronizeBatchNorm(gang);
   }
@@ -72,6 +75,7 @@ struct LastingRank {
   Loader loader{*dataset, Sampler(103, 12, 1)};
   std::unique_ptr<Objective> objective = MakeCrossEntropy(0);
   std::unique_ptr<Model> model;
+  std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Optimizer> optimizer;
   Trainer trainer;
   TrainStep step;

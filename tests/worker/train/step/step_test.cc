@@ -41,13 +41,19 @@ std::vector<OptimizedParameter> ParametersOf(const Model& model, double weight_d
   return parameters;
 }
 
+std::unique_ptr<Strategy> StrategyOf(const Gang& gang, const Model& model) {
+  return gang.MakeStrategy(model.TrainedParameters(), {.control_size = Agreement::kControlNumbers});
+}
+
 // What one rank of a step works with.
 struct Rank {
-  Rank(Collectives& gang, const Recipe& recipe, std::unique_ptr<Model> own)
+  Rank(Gang& gang, const Recipe& recipe, std::unique_ptr<Model> own)
       : model(std::move(own)),
         optimizer(MakeAdamW({}, ParametersOf(*model, /*weight_decay=*/0.1))),
         objective(MakeCrossEntropy(0)),
-        trainer{recipe, loader, *model, *objective, gang, at::kCPU, optimizer.get()},
+        strategy(StrategyOf(gang, *model)),
+        trainer{recipe, loader,   *model,         *objective,
+                gang,   at::kCPU, strategy.get(), optimizer.get()},
         step(trainer) {}
 
   StepResult Run(int64_t number, const Batch& batch) {
@@ -65,6 +71,7 @@ struct Rank {
   std::unique_ptr<Model> model;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Objective> objective;
+  std::unique_ptr<Strategy> strategy;
   Trainer trainer;
   TrainStep step;
   StepTimer timer{at::kCPU};
@@ -250,7 +257,8 @@ TEST(TrainStep, CutsEachNumberOfTheGradientToTheClipValue) {
   const auto objective = MakeCrossEntropy(0);
   const auto dataset = *MakeSynthetic({103, {kFeatures}, kClasses, 1});
   const Loader loader(*dataset, Sampler(103, 11, 1));
-  TrainStep step({recipe, loader, *model, *objective, *gang, at::kCPU, sgd.get()});
+  const auto strategy = StrategyOf(*gang, *model);
+  TrainStep step({recipe, loader, *model, *objective, *gang, at::kCPU, strategy.get(), sgd.get()});
   StepTimer timer(at::kCPU);
   const at::Tensor before = model->parameters()[0].tensor.detach().clone();
   const StepResult result = *step.Run(0, ShareOf(8, *gang), {}, true, timer);

@@ -1,5 +1,5 @@
-// Data parallelism: the mean of the gradients, exchanged in buckets while the backward pass still
-// runs (Li et al. 2020, "PyTorch Distributed").
+// Data parallelism: every rank holds all weights, and gradients become their mean, exchanged in
+// buckets while the backward pass still runs (Li et al. 2020, "PyTorch Distributed").
 //
 // Used by gang.cc alone. Over c10d's backends, but not c10d's Reducer: buckets stay as they were
 // first built, in reverse order of the parameters, so that a resumed run adds up in the same order;
@@ -11,25 +11,25 @@
 #include <memory>
 #include <vector>
 
-#include "worker/dist/gang.h"
+#include "worker/dist/strategy/strategy.h"
 
 namespace muster::worker {
 
 struct ProcessGroup;
 
 struct DdpOptions {
-  GradientSyncOptions buckets;
+  StrategyOptions buckets;
   Compression compression = Compression::kNone;
   bool static_graph = false;
 };
 
 // `group` must outlive it. What is in its place may change between two steps.
-std::unique_ptr<GradientSync> MakeDdp(const ProcessGroup& group,
-                                      const std::vector<at::Tensor>& parameters,
-                                      const DdpOptions& options);
+std::unique_ptr<Strategy> MakeDdp(const ProcessGroup& group,
+                                  const std::vector<at::Tensor>& parameters,
+                                  const DdpOptions& options);
 
 // What that holds beside the gradients. `in_place` as in ProcessGroup.
-int64_t DdpBucketBytes(const std::vector<at::Tensor>& parameters, Compression compression,
+int64_t DdpBufferBytes(const std::vector<at::Tensor>& parameters, Compression compression,
                        bool in_place);
 
 }  // namespace muster::worker

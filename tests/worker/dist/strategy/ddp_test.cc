@@ -1,6 +1,6 @@
 // The exchange of gradients, over both transports and in all modes: against one process on the same
 // global batch.
-#include "worker/dist/ddp.h"
+#include "worker/dist/strategy/ddp.h"
 
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
@@ -45,7 +45,7 @@ const GangKind kGangs[] = {
     {Transport::kAuto, 4, {"127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2"}}};
 
 // loss = sum(w * x) with x = rank + 1: the gradient of w is x, and its weighted mean is known.
-TEST(GradientSync, GivesEveryRankTheWeightedMeanAndTheControlNumbers) {
+TEST(Ddp, GivesEveryRankTheWeightedMeanAndTheControlNumbers) {
   for (const auto& [transport, world, addresses] : kGangs) {
     std::vector<std::vector<double>> seen(world);
     const auto body = [&](std::unique_ptr<Gang> gang) {
@@ -53,14 +53,14 @@ TEST(GradientSync, GivesEveryRankTheWeightedMeanAndTheControlNumbers) {
       at::Tensor a = at::ones({300}).requires_grad_();
       at::Tensor b = at::ones({200}).requires_grad_();
       // Buckets so small that there are several.
-      auto sync = gang->MakeGradientSync(
+      auto sync = gang->MakeStrategy(
           {a, b}, {.control_size = 2, .first_bucket_bytes = 64, .bucket_bytes = 900});
       for (int step = 0; step < 3; ++step) {
         sync->BeginStep();
         const at::Tensor loss = a.mul(rank + 1.0).sum().add(b.mul(10.0 * (step + 1)).sum());
         sync->Backward(loss, at::tensor(2.0, at::kFloat),
                        at::tensor({static_cast<double>(rank), 1.0 * step}, at::kFloat));
-        sync->AwaitMean();
+        sync->Await();
       }
       seen[rank] = {sync->gradients()[0][299].item<double>(),
                     sync->gradients()[1][0].item<double>(), sync->control()[0].item<double>(),
@@ -74,14 +74,14 @@ TEST(GradientSync, GivesEveryRankTheWeightedMeanAndTheControlNumbers) {
 
 // Three backward passes a step, of which only the last exchanges: their sum, averaged over the
 // ranks.
-TEST(GradientSync, AddsWhatWasAccumulatedBeforeTheExchange) {
+TEST(Ddp, AddsWhatWasAccumulatedBeforeTheExchange) {
   for (const auto& [transport, world, addresses] : kGangs) {
     std::vector<std::vector<double>> seen(world);
     const auto body = [&](std::unique_ptr<Gang> gang) {
       const double mine = gang->rank() + 1.0;
       at::Tensor a = at::ones({300}).requires_grad_();
       at::Tensor b = at::ones({200}).requires_grad_();
-      auto sync = gang->MakeGradientSync(
+      auto sync = gang->MakeStrategy(
           {a, b}, {.control_size = 1, .first_bucket_bytes = 64, .bucket_bytes = 900});
       for (int step = 0; step < 3; ++step) {
         sync->BeginStep();
@@ -94,7 +94,7 @@ TEST(GradientSync, AddsWhatWasAccumulatedBeforeTheExchange) {
             EXPECT_EQ(a.grad()[0].item<double>(), part == 1 ? mine : 11 * mine);
           } else {
             sync->Backward(loss, weight, at::tensor({mine}, at::kFloat));
-            sync->AwaitMean();
+            sync->Await();
           }
         }
       }
@@ -117,15 +117,15 @@ std::vector<at::Tensor> NetworkGradients(Gang& gang, bool with_unused) {
   at::Tensor second = at::randn({5, 40}, random).requires_grad_();
   std::vector<at::Tensor> parameters = {first, second};
   if (with_unused) parameters.insert(parameters.begin() + 1, at::ones({17}).requires_grad_());
-  auto sync = gang.MakeGradientSync(
-      parameters, {.control_size = 1, .first_bucket_bytes = 64, .bucket_bytes = 900});
+  auto sync = gang.MakeStrategy(parameters,
+                                {.control_size = 1, .first_bucket_bytes = 64, .bucket_bytes = 900});
   const int64_t share = 24 / gang.world_size();
   for (int step = 0; step < 3; ++step) {
     sync->BeginStep();
     const at::Tensor mine = inputs.narrow(0, share * gang.rank(), share);
     const at::Tensor output = at::linear(at::linear(mine, first).tanh(), second);
     sync->Backward(output.square().mean(), at::tensor(1.0f), at::tensor({2.5f}));
-    sync->AwaitMean();
+    sync->Await();
   }
   EXPECT_EQ(sync->control().item<float>(), 2.5f);
   std::vector<at::Tensor> gradients;
@@ -150,7 +150,7 @@ struct Mode {
   double bound;  // of the error, relative to the largest gradient of the tensor
 };
 
-TEST(GradientSync, EqualsOneProcessOnTheGlobalBatchWithinTheBoundOfItsCompression) {
+TEST(Ddp, EqualsOneProcessOnTheGlobalBatchWithinTheBoundOfItsCompression) {
   const std::vector<at::Tensor> whole = GradientsOfAllRanks(1, {})[0];
   // Each number is rounded once per rank, once for the sum of a host and once for that of all: to
   // 11 and to 8 bits.
@@ -177,7 +177,7 @@ TEST(GradientSync, EqualsOneProcessOnTheGlobalBatchWithinTheBoundOfItsCompressio
 }
 
 // As on a GPU, but over shared memory. The numbers are exact in every type.
-TEST(GradientSync, ABackendThatAveragesBucketsGivesTheMean) {
+TEST(Ddp, ABackendThatAveragesBucketsGivesTheMean) {
   for (const Compression compression : {Compression::kNone, Compression::kBf16}) {
     MemoryKeyValue store;
     std::vector<std::vector<double>> seen(2);
@@ -195,7 +195,7 @@ TEST(GradientSync, ABackendThatAveragesBucketsGivesTheMean) {
         sync->BeginStep();
         const at::Tensor loss = a.mul(rank + 1.0).sum().add(b.mul(10.0 * (step + 1)).sum());
         sync->Backward(loss, at::tensor(2.0f), at::tensor({static_cast<float>(rank)}));
-        sync->AwaitMean();
+        sync->Await();
       }
       EXPECT_EQ(sync->gradients()[1].strides(), b.strides());
       seen[rank] = {sync->gradients()[0][19][14].item<double>(), b.grad()[0][0].item<double>(),
@@ -208,7 +208,7 @@ TEST(GradientSync, ABackendThatAveragesBucketsGivesTheMean) {
   }
 }
 
-TEST(GradientSync, AGradientThatFitsIntoFp16OnlyAsAShareDoesNotOverflow) {
+TEST(Ddp, AGradientThatFitsIntoFp16OnlyAsAShareDoesNotOverflow) {
   MemoryKeyValue store;
   std::vector<double> seen(2);
   const auto body = [&](int rank) {
@@ -222,7 +222,7 @@ TEST(GradientSync, AGradientThatFitsIntoFp16OnlyAsAShareDoesNotOverflow) {
     const auto sync = MakeDdp(group, {a}, options);
     sync->BeginStep();
     sync->Backward(a.mul(rank == 0 ? 98304.0 : 0.0).sum(), at::tensor(1.0f), at::tensor({1.0f}));
-    sync->AwaitMean();
+    sync->Await();
     seen[rank] = a.grad()[0].item<double>();
   };
   std::thread second([&] { body(1); });
@@ -231,7 +231,7 @@ TEST(GradientSync, AGradientThatFitsIntoFp16OnlyAsAShareDoesNotOverflow) {
   EXPECT_THAT(seen, Each(49152.0));  // half of what is above fp16's largest number
 }
 
-TEST(GradientSync, AnUnusedParameterGetsZerosAndHoldsUpNobody) {
+TEST(Ddp, AnUnusedParameterGetsZerosAndHoldsUpNobody) {
   const std::vector<at::Tensor> whole = GradientsOfAllRanks(1, {})[0];
   for (const bool static_graph : {false, true}) {
     for (const auto& [transport, world, addresses] : kGangs) {
@@ -249,7 +249,7 @@ TEST(GradientSync, AnUnusedParameterGetsZerosAndHoldsUpNobody) {
 
 // The gradients of a and b lie in one memory: each is the sum's own, seen through another shape.
 // It is also what the product's backward pass reads, which comes after a's and b's.
-TEST(GradientSync, GradientsThatShareTheirMemoryAreExchangedOnceEach) {
+TEST(Ddp, GradientsThatShareTheirMemoryAreExchangedOnceEach) {
   // a and b, whose gradients come first, in a bucket each, and in one.
   for (const int64_t first_bucket_bytes : {64, 1300}) {
     for (const auto& [transport, world, addresses] : kGangs) {
@@ -259,7 +259,7 @@ TEST(GradientSync, GradientsThatShareTheirMemoryAreExchangedOnceEach) {
         at::Tensor a = at::ones({300}).requires_grad_();
         at::Tensor b = at::ones({20, 15}).requires_grad_();
         at::Tensor c = at::ones({300}).requires_grad_();
-        auto sync = gang->MakeGradientSync(
+        auto sync = gang->MakeStrategy(
             {c, a, b},
             {.control_size = 1, .first_bucket_bytes = first_bucket_bytes, .bucket_bytes = 900});
         for (int step = 0; step < 2; ++step) {
@@ -269,7 +269,7 @@ TEST(GradientSync, GradientsThatShareTheirMemoryAreExchangedOnceEach) {
           const at::Tensor sum = product.add(a.add(b.view({300})));
           sync->Backward(sum.mul(mine).sum(), at::tensor(1.0, at::kFloat),
                          at::tensor({mine}, at::kFloat));
-          sync->AwaitMean();
+          sync->Await();
         }
         seen[gang->rank()] = {a.grad()[299].item<double>(), b.grad()[19][14].item<double>(),
                               c.grad()[299].item<double>()};
@@ -288,12 +288,12 @@ TEST(GradientSync, GradientsThatShareTheirMemoryAreExchangedOnceEach) {
 }
 
 // Inside the hosts and between them. Other sums may come and go while buckets are on their way.
-TEST(GradientSync, OverTwoLevelsOtherSumsMayPassTheBuckets) {
+TEST(Ddp, OverTwoLevelsOtherSumsMayPassTheBuckets) {
   std::vector<std::vector<double>> seen(3);
   const auto body = [&](std::unique_ptr<Gang> gang) {
     const double mine = gang->rank() + 1.0;
     at::Tensor a = at::ones({300}).requires_grad_(), b = at::ones({200}).requires_grad_();
-    auto sync = gang->MakeGradientSync(
+    auto sync = gang->MakeStrategy(
         {a, b}, {.control_size = 1, .first_bucket_bytes = 64, .bucket_bytes = 900});
     sync->BeginStep();
     // b's gradient comes first and is sent; then a's asks the gang, as batch norm does.
@@ -306,14 +306,14 @@ TEST(GradientSync, OverTwoLevelsOtherSumsMayPassTheBuckets) {
     });
     const at::Tensor loss = between.mul(mine).sum().add(b.mul(mine).sum());
     sync->Backward(loss, at::tensor(1.0, at::kFloat), at::tensor({mine}, at::kFloat));
-    sync->AwaitMean();
+    sync->Await();
     seen[gang->rank()] = {other, a.grad()[0].item<double>(), b.grad()[0].item<double>()};
   };
   EXPECT_THAT(RunGang(3, body, {}, {"127.0.0.1", "127.0.0.1", "127.0.0.2"}), Each(""));
   EXPECT_THAT(seen, Each(ElementsAre(6.0, 2.0, 2.0)));
 }
 
-TEST(GradientSync, TwoLevelsGiveTheSameBitsAtEveryRun) {
+TEST(Ddp, TwoLevelsGiveTheSameBitsAtEveryRun) {
   const std::vector<std::string> addresses = {"127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2"};
   const auto once = GradientsOfAllRanks(4, {}, /*with_unused=*/false, addresses);
   const auto again = GradientsOfAllRanks(4, {}, /*with_unused=*/false, addresses);
@@ -321,7 +321,7 @@ TEST(GradientSync, TwoLevelsGiveTheSameBitsAtEveryRun) {
 }
 
 // How a sum is cut into buckets must not show: a resumed run may cut it otherwise.
-TEST(GradientSync, SharedMemoryGivesTheSameBitsAtEveryRunWithFourRanks) {
+TEST(Ddp, SharedMemoryGivesTheSameBitsAtEveryRunWithFourRanks) {
   const auto once = GradientsOfAllRanks(4, {.transport = Transport::kSharedMemory});
   const auto again = GradientsOfAllRanks(4, {.transport = Transport::kSharedMemory});
   for (size_t i = 0; i < once[0].size(); ++i) EXPECT_TRUE(at::equal(once[0][i], again[0][i]));

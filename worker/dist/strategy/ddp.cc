@@ -1,11 +1,13 @@
-#include "worker/dist/ddp.h"
+#include "worker/dist/strategy/ddp.h"
 
 #include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/ScopeExit.h>
 #include <sched.h>
@@ -16,6 +18,7 @@
 #include <chrono>
 
 #include "worker/dist/process_group.h"
+#include "worker/dist/strategy/gradient_norm.h"
 
 namespace muster::worker {
 namespace {
@@ -57,7 +60,7 @@ bool ExchangesInPlace(Compression compression, bool in_place) {
   return in_place && compression == Compression::kNone;
 }
 
-class Ddp final : public GradientSync {
+class Ddp final : public Strategy {
  public:
   Ddp(const ProcessGroup& group, const Tensors& parameters, const DdpOptions& options)
       : group_(group), parameters_(parameters), options_(options) {
@@ -95,7 +98,7 @@ class Ddp final : public GradientSync {
     learning_ = false;
   }
 
-  void AwaitMean() override {
+  void Await() override {
     for (Bucket& bucket : buckets_) Receive(bucket);
     for (size_t i = 0; i < parameters_.size(); ++i) {
       at::Tensor& gradient = parameters_[i].mutable_grad();
@@ -107,7 +110,39 @@ class Ddp final : public GradientSync {
 
   const at::Tensor& control() const override { return control_; }
   const Tensors& gradients() const override { return gradients_; }
+
+  // All ranks see the same gradients.
+  at::Tensor Scale(const at::Tensor& factor) override {
+    at::Tensor overflow = at::zeros({1}, factor.options());
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients_, overflow, factor);
+    return overflow;
+  }
+  at::Tensor Norm() const override { return GradientNorm(gradients_); }
+
+  // All ranks do the same to the same weights.
+  void Update(absl::FunctionRef<void(const Tensors&)> step) override { step(gradients_); }
+
   absl::Duration exchange_in_backward() const override { return absl::FromChrono(exchange_time_); }
+  int64_t buffer_bytes() const override {
+    if (group_.IsAlone()) return 0;
+    return DdpBufferBytes(parameters_, options_.compression, group_.in_place);
+  }
+
+  bool Saves(const at::Tensor&) const override {
+    return group_.IsAlone() || group_.backend->getRank() == 0;
+  }
+
+  // All ranks have the same bits, whatever each might have read.
+  void Restored(const Tensors& state) override {
+    if (group_.IsAlone()) return;
+    const at::NoGradGuard no_grad;
+    c10d::BroadcastOptions options;
+    options.rootRank = 0;
+    for (const at::Tensor& tensor : state) {
+      Tensors tensors = {tensor};
+      group_.backend->broadcast(tensors, options)->wait();
+    }
+  }
 
  private:
   bool InPlace() const { return ExchangesInPlace(options_.compression, group_.in_place); }
@@ -125,7 +160,7 @@ class Ddp final : public GradientSync {
 
   // In the order in which gradients usually come: that of the last layer first.
   void MakeBuckets() {
-    const GradientSyncOptions& limits = options_.buckets;
+    const StrategyOptions& limits = options_.buckets;
     buckets_.emplace_back().carries_control = true;
     // The control numbers are floats, and lose nothing to compression.
     const bool alone = options_.compression != Compression::kNone ||
@@ -308,12 +343,12 @@ class Ddp final : public GradientSync {
 
 }  // namespace
 
-std::unique_ptr<GradientSync> MakeDdp(const ProcessGroup& group, const Tensors& parameters,
-                                      const DdpOptions& options) {
+std::unique_ptr<Strategy> MakeDdp(const ProcessGroup& group, const Tensors& parameters,
+                                  const DdpOptions& options) {
   return std::make_unique<Ddp>(group, parameters, options);
 }
 
-int64_t DdpBucketBytes(const Tensors& parameters, Compression compression, bool in_place) {
+int64_t DdpBufferBytes(const Tensors& parameters, Compression compression, bool in_place) {
   if (ExchangesInPlace(compression, in_place)) return 0;
   int64_t bytes = 0;
   for (const at::Tensor& parameter : parameters) {

@@ -1,4 +1,4 @@
-#include "worker/train/step/gradient_norm.h"
+#include "worker/dist/strategy/gradient_norm.h"
 
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/randn.h>

@@ -1,4 +1,4 @@
-#include "worker/train/step/gradient_norm.h"
+#include "worker/dist/strategy/gradient_norm.h"
 
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/full.h>
