@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <numeric>
 
 #include "tests/support/status_matchers.h"
@@ -20,6 +21,7 @@
 #include "tests/worker/train/dropout_model.h"
 #include "worker/data/base/dataset.h"
 #include "worker/models/mlp.h"
+#include "worker/train/run/failure.h"
 #include "worker/train/step/evaluate.h"
 #include "worker/train/step/micro_batch.h"
 
@@ -265,6 +267,43 @@ TEST(TrainStep, CutsEachNumberOfTheGradientToTheClipValue) {
   EXPECT_GT(result.grad_norm, 0.1) << "before clipping";
   const at::Tensor change = model->parameters()[0].tensor.detach().sub(before).abs();
   EXPECT_NEAR(change.max().item<double>(), 0.01 * 0.003, 1e-7);
+}
+
+// Runs out of memory when it is told to.
+class HungryModel final : public Model {
+ public:
+  HungryModel() { weight_ = AddParameter("weight", at::zeros({kClasses, kFeatures}), at::kCPU); }
+  ModelOutput Forward(const at::Tensor& inputs) override {
+    if (hungry) throw std::bad_alloc();
+    return {at::linear(inputs, weight_)};
+  }
+  bool hungry = false;
+
+ private:
+  at::Tensor weight_;
+};
+
+TEST(TrainStep, FailsByItselfWithItsClassAndTheNextOneRuns) {
+  const auto gang = Gang::OfOne();
+  auto model = std::make_unique<HungryModel>();
+  bool& hungry = model->hungry;
+  Recipe recipe = ConstantRecipe();
+  recipe.evaluation_batch_size = 3;
+  Rank rank(*gang, recipe, std::move(model));
+  const Batch batch = ShareOf(8, *gang);
+  const auto run = [&](int64_t step) {
+    return rank.step.Run(step, batch, {}, /*settle=*/true, rank.timer).status();
+  };
+  ASSERT_OK(run(0));
+  const at::Tensor before = rank.Weights()[0];
+  hungry = true;
+  EXPECT_EQ(FailureClassOf(run(1)), kOutOfMemory);
+  EXPECT_EQ(FailureClassOf(Evaluate(Split::kTest, rank.trainer).status()), kOutOfMemory);
+  EXPECT_TRUE(rank.model->training());
+  EXPECT_TRUE(rank.Weights()[0].equal(before));
+  hungry = false;
+  EXPECT_OK(run(1));
+  EXPECT_FALSE(rank.Weights()[0].equal(before));
 }
 
 // Keeps what it was told of its samples, and what these were.
