@@ -134,14 +134,15 @@ HostLayout HostsOf(KeyValue& store, const CollectivesOptions& options) {
                                                         .address = options.advertise_address,
                                                         .timeout = options.timeout,
                                                         .prefix = options.prefix});
+  const bool other_version = absl::IsFailedPrecondition(layout.status());
+  TORCH_CHECK_WITH(DistStoreError, !other_version, std::string(layout.status().message()));
   ThrowUnlessOk(layout.status());
   return *std::move(layout);
 }
 
 // The fastest that the hosts allow. FAILED_PRECONDITION: no better one than Gloo.
 absl::StatusOr<ProcessGroup> MakeFastest(const std::shared_ptr<KeyValue>& key_value,
-                                         const CollectivesOptions& options) {
-  HostLayout layout = HostsOf(*key_value, options);
+                                         const CollectivesOptions& options, HostLayout layout) {
   if (layout.hosts.size() == 1) return MakeSharedMemory(*key_value, options);
   if (layout.MostRanks() == 1) return absl::FailedPreconditionError("no two ranks are on one host");
   return MakeTwoLevel(key_value, options, std::move(layout));
@@ -159,9 +160,8 @@ void CheckSum(WatchedDevice& backend, at::Device device) {
                    backend.getSize(), " ranks had ", ranks);
 }
 
-ProcessGroup MakeNccl(const std::shared_ptr<KeyValue>& key_value,
-                      const CollectivesOptions& options) {
-  const HostLayout layout = HostsOf(*key_value, options);
+ProcessGroup MakeNccl(const std::shared_ptr<KeyValue>& key_value, const CollectivesOptions& options,
+                      const HostLayout& layout) {
   const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(options.gpu));
   auto watch = WatchPeers(*key_value, options, {.rank = options.rank, .size = options.world_size});
   auto settings = c10d::ProcessGroupNCCL::Options::create();
@@ -181,9 +181,11 @@ ProcessGroup MakeNccl(const std::shared_ptr<KeyValue>& key_value,
 
 absl::StatusOr<ProcessGroup> MakeAny(const std::shared_ptr<KeyValue>& key_value,
                                      const CollectivesOptions& options) {
+  // Also where nothing follows from it: ranks of another version are refused.
+  HostLayout layout = HostsOf(*key_value, options);
   if (options.gpu >= 0) {
 #ifdef MUSTER_WITH_CUDA
-    return MakeNccl(key_value, options);
+    return MakeNccl(key_value, options, layout);
 #else
     TORCH_CHECK_WITH(NotImplementedError, false, "this muster-trainer was built without CUDA");
 #endif
@@ -195,7 +197,7 @@ absl::StatusOr<ProcessGroup> MakeAny(const std::shared_ptr<KeyValue>& key_value,
         absl::StrCat("train.parallel.transport is shared_memory, but: ", made.status().message()));
   }
   if (options.transport == Transport::kAuto) {
-    absl::StatusOr<ProcessGroup> made = MakeFastest(key_value, options);
+    absl::StatusOr<ProcessGroup> made = MakeFastest(key_value, options, std::move(layout));
     if (made.ok()) return made;
     Log(LogLevel::kInfo, "shared_memory_unavailable",
         {{"transport", "gloo"}, {"reason", made.status().message()}});

@@ -15,6 +15,7 @@ namespace {
 using muster::testing::RunGang;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::StartsWith;
 
 absl::StatusOr<double> SumOver(Collectives& gang, double mine) {
   return TorchGuardOr([&]() -> absl::StatusOr<double> {
@@ -52,6 +53,23 @@ TEST(Gang, IsFormedAnewByThoseWhoStay) {
     };
     EXPECT_THAT(RunGang(3, body, {.transport = transport}), Each(""));
     EXPECT_THAT(sums, ElementsAre(22.0, 0.0, 22.0));
+  }
+}
+
+// Whatever they would reach each other by.
+TEST(Gang, RefusesARankOfAnotherVersionByItsName) {
+  for (const Transport transport : {Transport::kAuto, Transport::kGloo, Transport::kSharedMemory}) {
+    const auto store = std::make_shared<MemoryKeyValue>();
+    ASSERT_OK(store->Set("a/host/1", "3f9c/pid:[4026531836]/127.0.0.1"));
+    CollectivesOptions options;
+    options.world_size = 2;
+    options.timeout = absl::Seconds(10);
+    options.prefix = "a/";
+    options.transport = transport;
+    const absl::Status status = TorchGuard([&] { return Gang::Form(store, options).status(); });
+    EXPECT_EQ(FailureClassOf(status), kPeerLost);
+    EXPECT_THAT(std::string(status.message()),
+                StartsWith("lost another rank: rank 1 runs another version of muster-trainer"));
   }
 }
 
