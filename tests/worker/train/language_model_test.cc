@@ -18,7 +18,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "worker/data/text/token_rows.h"
-#include "worker/dist/collectives.h"
+#include "worker/dist/gang.h"
 #include "worker/models/gpt2.h"
 #include "worker/models/layers/token_head.h"
 #include "worker/optim/optimizer.h"
@@ -147,7 +147,10 @@ struct TextRank {
     recipe.schedule = {ScheduleName::kConstant, 0.5, 0, 0, 100};
     recipe.total_steps = 100;
     recipe.evaluation_batch_size = 3;
-    trainer.emplace(Trainer{recipe, *loader, *model, objective, *gang, at::kCPU, optimizer.get()});
+    strategy = gang->MakeStrategy(model->TrainedParameters(),
+                                  {.control_size = Agreement::kControlNumbers});
+    trainer.emplace(Trainer{recipe, *loader, *model, objective, *gang, at::kCPU, strategy.get(),
+                            optimizer.get()});
   }
 
   void WriteNumbers(const char* name, int64_t count) {
@@ -161,8 +164,9 @@ struct TextRank {
   Recipe recipe;
   std::unique_ptr<Dataset> dataset;
   std::optional<Loader> loader;
-  std::unique_ptr<Collectives> gang = MakeLocalCollectives();
+  std::unique_ptr<Gang> gang = Gang::OfOne();
   std::unique_ptr<Model> model;
+  std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Optimizer> optimizer;
   std::optional<Trainer> trainer;
 };
@@ -182,11 +186,13 @@ TextRun TrainOnText(const Objective& objective, Precision precision, int64_t acc
   StepTimer timer(at::kCPU);
   TextRun run;
   for (uint64_t number = 0; number < 3; ++number) {
-    run.steps.push_back(step.Run(static_cast<int64_t>(number),
-                                 rank.loader->TrainBatch(number, 0, 1), {}, /*settle=*/true,
-                                 timer));
+    const absl::StatusOr<StepResult> done =
+        step.Run(static_cast<int64_t>(number), rank.loader->TrainBatch(number, 0, 1), {},
+                 /*settle=*/true, timer);
+    EXPECT_OK(done.status());
+    if (done.ok()) run.steps.push_back(*done);
   }
-  run.evaluation = Evaluate(Split::kValidation, *rank.trainer);
+  run.evaluation = *Evaluate(Split::kValidation, *rank.trainer);
   for (const ModelTensor& entry : rank.model->parameters())
     run.weights.push_back(entry.tensor.detach().clone());
   return run;
@@ -238,9 +244,9 @@ TEST(LanguageModelTraining, HoldsAChunkOfLogitsAndEstimatesSo) {
   TrainStep step(*rank.trainer);
   StepTimer timer(at::kCPU);
   const Batch batch = rank.loader->TrainBatch(0, 0, 1);
-  step.Run(0, batch, {}, true, timer);  // whatever is taken once only
+  ASSERT_OK(step.Run(0, batch, {}, true, timer).status());  // whatever is taken once only
   const AllocationTrace trace =
-      TraceAllocations([&] { step.Run(1, batch, {}, /*settle=*/true, timer); });
+      TraceAllocations([&] { ASSERT_OK(step.Run(1, batch, {}, /*settle=*/true, timer).status()); });
   const double peak = static_cast<double>(trace.PeakBytes());
   std::printf("logits of %.0f MB: estimate %.1f MB, peak %.1f MB\n", kLogitsBytes / 1e6,
               estimate / 1e6, peak / 1e6);
