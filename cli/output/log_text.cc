@@ -60,7 +60,7 @@ std::string LogText::Rest() {
 }
 
 std::string LogText::Line(const Key& key, absl::string_view line) const {
-  const std::string shown = tame_ ? Tame(line) : std::string(line);
+  const std::string shown = tame_ ? ForTerminal(line) : std::string(line);
   if (!prefix_) return absl::StrCat(shown, "\n");
   return absl::StrCat("a", std::get<0>(key), ".r", std::get<1>(key), " | ", shown, "\n");
 }

@@ -17,7 +17,7 @@ namespace muster::cli {
 class LogText {
  public:
   // With `prefix` each line starts with "a1.r0 | ": attempt 1, rank 0. `tame`: for a terminal,
-  // which a program's output shall not steer (Tame).
+  // which a program's output shall not steer (ForTerminal).
   explicit LogText(bool prefix, bool tame = false) : prefix_(prefix), tame_(tame) {}
 
   // The part of the chunk that was not seen before; offset, text and lost_bytes are cut to it.

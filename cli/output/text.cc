@@ -67,7 +67,7 @@ std::string Plain(absl::string_view text) {
   return plain;
 }
 
-std::string Tame(absl::string_view line) {
+std::string ForTerminal(absl::string_view line) {
   std::string tame;
   bool coloured = false;
   while (!line.empty()) {

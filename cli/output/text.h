@@ -30,7 +30,7 @@ std::string Plain(absl::string_view text);
 
 // A line of a program's output for a terminal: colours and tabs stay, whatever else could move the
 // cursor or change the terminal becomes a blank; ends in the colours that were before.
-std::string Tame(absl::string_view line);
+std::string ForTerminal(absl::string_view line);
 
 // How long ago `then_ms` (Unix milliseconds) was: "2h47m"; "-" for 0.
 std::string Age(absl::Time now, int64_t then_ms);

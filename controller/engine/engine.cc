@@ -17,7 +17,7 @@
 #include "controller/engine/loops/retention_loop.h"
 #include "controller/engine/loops/root_loop.h"
 #include "controller/engine/loops/scheduler_loop.h"
-#include "controller/engine/loops/snapshot_loop.h"
+#include "controller/engine/loops/version_loop.h"
 #include "controller/policy/explain/explain.h"
 #include "controller/policy/health/liveness_rules.h"
 #include "controller/policy/limits/time_limits.h"
@@ -290,7 +290,7 @@ class EngineImpl final : public Engine {
     return {.now = clock_.SinceBoot(), .wall = clock_.Now(), .settings = MakeScheduleSettings()};
   }
 
-  SnapshotLoop::Wiring MakeWiring(LoopThread& thread) {
+  VersionLoop::Wiring MakeWiring(LoopThread& thread) {
     return {
         .snapshot = [this] { return snapshot(); },
         .post = [this](Event event, EventDone done) { Post(std::move(event), std::move(done)); },
@@ -381,10 +381,10 @@ class EngineImpl final : public Engine {
                                 [this] { return rendezvous_.Expire() - clock_.SinceBoot(); }};
 
   Applier applier_;
-  SnapshotLoop scheduler_;
-  SnapshotLoop retention_;
-  SnapshotLoop archiving_;
-  SnapshotLoop roots_;
+  VersionLoop scheduler_;
+  VersionLoop retention_;
+  VersionLoop archiving_;
+  VersionLoop roots_;
   FindingsLoop liveness_;
   FindingsLoop limits_;
 };

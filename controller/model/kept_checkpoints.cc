@@ -9,7 +9,7 @@ bool Newer(const Checkpoint* a, const Checkpoint* b) {
   return a->step != b->step ? a->step > b->step : a->id > b->id;
 }
 
-std::vector<const Checkpoint*> Superseded(const Snapshot& snapshot, const Job& job) {
+std::vector<const Checkpoint*> SupersededByNewer(const Snapshot& snapshot, const Job& job) {
   const size_t keep_last = job.settings->keep_last;
   std::vector<const Checkpoint*> present;
   std::vector<const Checkpoint*> verified;

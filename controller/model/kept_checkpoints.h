@@ -17,6 +17,6 @@ bool Newer(const Checkpoint* a, const Checkpoint* b);
 // What of the job is on disk and has `keep_last` newer verified ones, but for the newest best one
 // and the newest best one that is verified, which may be an older one; in no order. Cost: the job's
 // checkpoints.
-std::vector<const Checkpoint*> Superseded(const Snapshot& snapshot, const Job& job);
+std::vector<const Checkpoint*> SupersededByNewer(const Snapshot& snapshot, const Job& job);
 
 }  // namespace muster::controller

@@ -160,7 +160,7 @@ TEST(Arrows, NothingWaitsByTheWallClock) {
       {"common/base/log.cc", "says when a line was written"},
       {"controller/rpc/rpc_server.cc", "gRPC's own deadline of a shutdown"},
       {"worker/agent/folders/upload_fetcher.cc", "gRPC's own deadline of a call"},
-      {"worker/train/artifacts/event_supervisor.cc", "says when a number was reported"},
+      {"worker/train/artifacts/tensorboard_writer.cc", "says when a number was reported"},
       {"worker/trainer/rank/link_adapters.cc", "says when a number was reported"},
   };
   const std::filesystem::path root = Variable("MUSTER_SOURCE_DIR");

@@ -13,12 +13,12 @@
 #include "common/base/status_macros.h"
 #include "common/ckpt/manifest.h"
 #include "worker/checkpoint/restore.h"
+#include "worker/train/rank_zero_work.h"
 #include "worker/train/recipe/ema.h"
 #include "worker/train/recipe/prune.h"
 #include "worker/train/run/failure.h"
 #include "worker/train/step/evaluate.h"
 #include "worker/train/step/torch_guard.h"
-#include "worker/train/turns.h"
 
 namespace muster::worker {
 namespace {
@@ -54,7 +54,7 @@ NamedTensors OptimizerTensors(const Trainer& trainer) {
   return tensors;
 }
 
-VerifyProgress Telling(const GotOn& got_on) {
+VerifyProgress Telling(const NoteProgressMade& got_on) {
   return [&got_on](uint64_t, uint64_t) {
     got_on();
     return true;
@@ -86,7 +86,7 @@ Checkpoints::Checkpoints(const Trainer& trainer, const CheckpointsServices& serv
                          CheckpointsOptions options)
     : fs_(services.fs),
       publisher_(services.publisher),
-      supervisor_(services.supervisor),
+      host_(services.host),
       gang_(trainer.gang),
       strategy_(*trainer.strategy),
       model_(trainer.model),
@@ -109,7 +109,8 @@ absl::StatusOr<RunState> Checkpoints::Restore() {
 
 absl::StatusOr<RunState> Checkpoints::RestoreTogether() {
   const absl::StatusOr<std::string> verdict = OnRankZero(
-      gang_, [this](const GotOn& got_on) { return FindAndLoad(got_on); }, [this] { StillAtIt(); });
+      gang_, [this](const NoteProgressMade& got_on) { return FindAndLoad(got_on); },
+      [this] { KeepAlive(); });
   if (!verdict.ok()) return verdict.status();
   const char found = verdict->front();
   if (found == kFresh) return RunState();
@@ -150,7 +151,7 @@ absl::Status Checkpoints::ClassifyHere(const absl::Status& status, absl::string_
 }
 
 // Rank 0's part of Restore: the verdict in words.
-absl::StatusOr<std::string> Checkpoints::FindAndLoad(const GotOn& got_on) {
+absl::StatusOr<std::string> Checkpoints::FindAndLoad(const NoteProgressMade& got_on) {
   MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(fs_, options_.holder), kStorageUnavailable));
   FindRequest request;
   request.root = options_.root;
@@ -199,15 +200,15 @@ void Checkpoints::PassOver(const CheckpointCandidate& candidate, const absl::Sta
   if (!CheckRoot(fs_, options_.holder).ok()) return;
   const std::string why(status.message());
   if (IsBroken(status)) {
-    supervisor_.CorruptCheckpoint(candidate.path, candidate.step, why);
+    host_.CorruptCheckpoint(candidate.path, candidate.step, why);
   } else {
-    supervisor_.UnreadCheckpoint(candidate.path, candidate.step, why);
+    host_.UnreadCheckpoint(candidate.path, candidate.step, why);
   }
 }
 
 // DATA_LOSS: another one may be readable. All else is what this run ends with, and has its class.
 absl::Status Checkpoints::Load(const FoundCheckpoint& found, std::string& state_json,
-                               const GotOn& got_on) {
+                               const NoteProgressMade& got_on) {
   const auto load = [&]() -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(state_json, LoadStateJson(fs_, found.path));
     MUSTER_RETURN_IF_ERROR(DecodeRunState(state_json).status());
@@ -255,7 +256,7 @@ absl::StatusOr<std::string> Checkpoints::StateOfOtherJob(const std::string& stat
 // what comes, or it would fail at its end each time: the best is then this state, if it was
 // validated, else none yet. The controller hears of the broken one; it may be good elsewhere.
 absl::StatusOr<std::string> Checkpoints::StateOfOwnJob(const std::string& state_json,
-                                                       const GotOn& got_on) {
+                                                       const NoteProgressMade& got_on) {
   auto decoded = DecodeRunState(state_json);
   if (!decoded.ok()) return Classify(decoded.status(), kCorruption);
   RunState& state = decoded->state;
@@ -279,7 +280,7 @@ absl::StatusOr<std::string> Checkpoints::StateOfOwnJob(const std::string& state_
 }
 
 // A whole checkpoint whose writer died before the controller knew of it.
-absl::Status Checkpoints::Register(const FoundCheckpoint& found, const GotOn& got_on) {
+absl::Status Checkpoints::Register(const FoundCheckpoint& found, const NoteProgressMade& got_on) {
   const Manifest& manifest = found.checkpoint.manifest;
   CheckpointNews news;
   news.step = manifest.step;
@@ -368,18 +369,18 @@ absl::StatusOr<std::string> Checkpoints::Settle(absl::Duration timeout, bool may
       return ClassifyHere(newest_outcome_, kCheckpointFailed,
                           "the last checkpoint could not be saved");
     }
-    if (may_hurry && supervisor_.requested_stop().stop) return kHurried;
+    if (may_hurry && host_.requested_stop().stop) return kHurried;
     if (!deadline.over()) return std::nullopt;
     return ClassifyHere(flushed, kCheckpointFailed,
                         "the last checkpoint was not committed in time");
   };
-  return TakeTurns(gang_, look, [this] { StillAtIt(); });
+  return DoInTurns(gang_, look, [this] { KeepAlive(); });
 }
 
-void Checkpoints::StillAtIt() { supervisor_.StillAtIt(); }
+void Checkpoints::KeepAlive() { host_.KeepAlive(); }
 
 absl::Status Checkpoints::LoadBest(const RunState& state) {
-  const auto load = [&](const GotOn& got_on) -> absl::StatusOr<std::string> {
+  const auto load = [&](const NoteProgressMade& got_on) -> absl::StatusOr<std::string> {
     const auto path = BestPath(state.best_step, got_on);
     const absl::Status loaded =
         path.ok() ? LoadTensors(fs_, *path + "/" + kModelFile, model_state_.own, got_on)
@@ -389,13 +390,14 @@ absl::Status Checkpoints::LoadBest(const RunState& state) {
     return "";
   };
   return TorchGuard([&]() -> absl::Status {
-    MUSTER_RETURN_IF_ERROR(OnRankZero(gang_, load, [this] { StillAtIt(); }).status());
+    MUSTER_RETURN_IF_ERROR(OnRankZero(gang_, load, [this] { KeepAlive(); }).status());
     strategy_.Restored(model_state_.all);
     return absl::OkStatus();
   });
 }
 
-absl::StatusOr<std::string> Checkpoints::BestPath(int64_t step, const GotOn& got_on) const {
+absl::StatusOr<std::string> Checkpoints::BestPath(int64_t step,
+                                                  const NoteProgressMade& got_on) const {
   const auto own = std::find_if(published_.rbegin(), published_.rend(),
                                 [step](const CheckpointNews& news) { return news.step == step; });
   if (own != published_.rend()) return own->path;

@@ -8,7 +8,7 @@
 // Which rank saves and reads what is the strategy's to say; in data parallelism rank 0 alone
 // touches the disk, and the others have what it read. Every function but Poll is a collective: all
 // ranks call it, at the same step. Where rank 0 reads or waits for long, all wait with it in turns
-// (turns.h), and the supervisor hears that they do. One thread. Nothing is thrown: what the
+// (rank_zero_work.h), and the RunHost hears that they do. One thread. Nothing is thrown: what the
 // collectives throw becomes a failure as torch_guard.h says.
 #pragma once
 
@@ -26,10 +26,10 @@
 #include "worker/checkpoint/named_tensor.h"
 #include "worker/checkpoint/publisher.h"
 #include "worker/checkpoint/saver.h"
+#include "worker/train/rank_zero_work.h"
+#include "worker/train/run/run_host.h"
 #include "worker/train/run/run_state.h"
-#include "worker/train/run/run_supervisor.h"
 #include "worker/train/step/trainer.h"
-#include "worker/train/turns.h"
 
 namespace muster::worker {
 
@@ -50,7 +50,7 @@ struct CheckpointsOptions {
 struct CheckpointsServices {
   FileSystem& fs;
   Publisher& publisher;
-  RunSupervisor& supervisor;
+  RunHost& host;
 };
 
 class Checkpoints {
@@ -103,24 +103,26 @@ class Checkpoints {
   absl::Status ClassifyHere(const absl::Status& status, absl::string_view failure_class,
                             absl::string_view context) const;
   absl::StatusOr<RunState> RestoreTogether();
-  absl::StatusOr<std::string> FindAndLoad(const GotOn& got_on);
-  absl::Status Load(const FoundCheckpoint& found, std::string& state_json, const GotOn& got_on);
+  absl::StatusOr<std::string> FindAndLoad(const NoteProgressMade& got_on);
+  absl::Status Load(const FoundCheckpoint& found, std::string& state_json,
+                    const NoteProgressMade& got_on);
   SaveRequest RequestOf(const RunState& state, bool best, bool urgent) const;
   absl::StatusOr<std::string> Settle(absl::Duration timeout, bool may_hurry);
-  void StillAtIt();
+  void KeepAlive();
   absl::Status CannotLoad(const FoundCheckpoint& found, const absl::Status& status) const;
   absl::StatusOr<std::string> StateOfOtherJob(const std::string& state_json);
-  absl::Status Register(const FoundCheckpoint& found, const GotOn& got_on);
+  absl::Status Register(const FoundCheckpoint& found, const NoteProgressMade& got_on);
   void PassOver(const CheckpointCandidate& candidate, const absl::Status& status);
   const CheckpointCandidate* OwnCandidate(int64_t step) const;
-  absl::StatusOr<std::string> BestPath(int64_t step, const GotOn& got_on) const;
-  absl::StatusOr<std::string> StateOfOwnJob(const std::string& state_json, const GotOn& got_on);
+  absl::StatusOr<std::string> BestPath(int64_t step, const NoteProgressMade& got_on) const;
+  absl::StatusOr<std::string> StateOfOwnJob(const std::string& state_json,
+                                            const NoteProgressMade& got_on);
   void WarnOfChanges(const RunIdentity& saved) const;
   void WarnOfOtherJob(const RunIdentity& saved) const;
 
   FileSystem& fs_;
   Publisher& publisher_;
-  RunSupervisor& supervisor_;
+  RunHost& host_;
   // A file of a checkpoint.
   struct State {
     std::vector<at::Tensor> all;  // on every rank

@@ -23,14 +23,14 @@ namespace {
 
 class TrainingLoop {
  public:
-  TrainingLoop(const Trainer& trainer, Checkpoints& checkpoints, RunSupervisor& supervisor,
+  TrainingLoop(const Trainer& trainer, Checkpoints& checkpoints, RunHost& host,
                const std::vector<Artifact*>& artifacts)
       : trainer_(trainer),
         recipe_(trainer.recipe),
         checkpoints_(checkpoints),
-        supervisor_(supervisor),
+        host_(host),
         artifacts_(artifacts),
-        reporter_(recipe_, trainer.objective, supervisor, trainer.gang.rank(), trainer.device),
+        reporter_(recipe_, trainer.objective, host, trainer.gang.rank(), trainer.device),
         save_clock_(trainer.gang.rank() == 0 ? recipe_.save_every : absl::ZeroDuration()) {}
 
   // `memory` is there for the message of a run that does not fit.
@@ -50,7 +50,7 @@ class TrainingLoop {
   const Trainer& trainer_;
   const Recipe& recipe_;
   Checkpoints& checkpoints_;
-  RunSupervisor& supervisor_;
+  RunHost& host_;
   const std::vector<Artifact*>& artifacts_;
   Reporter reporter_;
   SaveClock save_clock_;
@@ -111,7 +111,7 @@ absl::StatusOr<RequestedStop> TrainingLoop::Step() {
   // very step went; otherwise a device may run one step ahead of the host.
   MUSTER_ASSIGN_OR_RETURN(
       const StepResult result,
-      train_step_->Run(before.step, batch, save_clock_.AddTo(supervisor_.requested_stop()),
+      train_step_->Run(before.step, batch, save_clock_.AddTo(host_.requested_stop()),
                        /*settle=*/due.report || due.validate || due.save, timer));
   if (!result.finite) return NonFinite(result);
   if (trainer_.ema != nullptr) trainer_.ema->Update(run_.step);
@@ -189,8 +189,8 @@ absl::StatusOr<Evaluation> TrainingLoop::EvaluateSplit(Split split) {
   EvaluationOptions options;
   options.confusion = split == Split::kTest && recipe_.count_confusion;
   options.requested = [this] {
-    reporter_.StillAtIt();
-    return supervisor_.requested_stop();
+    reporter_.KeepAlive();
+    return host_.requested_stop();
   };
   MUSTER_ASSIGN_OR_RETURN(const Evaluation evaluation, Evaluate(split, trainer_, options));
   if (!evaluation.requested.stop) reporter_.Evaluated(run_, split, evaluation);
@@ -233,12 +233,11 @@ absl::StatusOr<TrainResult> TrainingLoop::TestBest() {
 
 }  // namespace
 
-absl::StatusOr<TrainResult> Train(const Trainer& trainer, Checkpoints& checkpoints,
-                                  RunSupervisor& supervisor,
+absl::StatusOr<TrainResult> Train(const Trainer& trainer, Checkpoints& checkpoints, RunHost& host,
                                   const std::vector<Artifact*>& artifacts) {
   MemoryEstimate memory;
   absl::StatusOr<TrainResult> result =
-      TrainingLoop(trainer, checkpoints, supervisor, artifacts).Run(memory);
+      TrainingLoop(trainer, checkpoints, host, artifacts).Run(memory);
   if (FailureClassOf(result.status()) == kOutOfMemory)
     return OutOfMemory(result.status(), memory, trainer.recipe);
   return result;

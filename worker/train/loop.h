@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "worker/train/artifacts/artifact.h"
 #include "worker/train/checkpoints.h"
-#include "worker/train/run/run_supervisor.h"
+#include "worker/train/run/run_host.h"
 #include "worker/train/step/trainer.h"
 
 namespace muster::worker {
@@ -22,8 +22,7 @@ struct TrainResult {
 // Trains from wherever the newest checkpoint stands to the end, or to an agreed stop. All ranks of
 // the gang call it; the checkpoints are those of the same trainer, the artifacts are rank 0's.
 // Fails with a status that carries its failure class (failure.h); nothing is thrown.
-absl::StatusOr<TrainResult> Train(const Trainer& trainer, Checkpoints& checkpoints,
-                                  RunSupervisor& supervisor,
+absl::StatusOr<TrainResult> Train(const Trainer& trainer, Checkpoints& checkpoints, RunHost& host,
                                   const std::vector<Artifact*>& artifacts = {});
 
 }  // namespace muster::worker

@@ -13,28 +13,28 @@ constexpr double kSignOfLifeSeconds = 1.0;
 
 }  // namespace
 
-Reporter::Reporter(const Recipe& recipe, const Objective& objective, RunSupervisor& supervisor,
-                   int rank, c10::Device device)
+Reporter::Reporter(const Recipe& recipe, const Objective& objective, RunHost& host, int rank,
+                   c10::Device device)
     : recipe_(recipe),
       objective_(objective),
-      supervisor_(supervisor),
+      host_(host),
       rank_(rank),
       device_(device),
       timer_(device) {}
 
 void Reporter::Phase(const std::string& phase, const RunState& run) {
-  supervisor_.Progress(phase, run.step, recipe_.total_steps, run.epoch);
+  host_.Progress(phase, run.step, recipe_.total_steps, run.epoch);
 }
 
-void Reporter::StillAtIt() {
+void Reporter::KeepAlive() {
   if (!silence_.over()) return;
   silence_ = Deadline(absl::Seconds(kSignOfLifeSeconds));
-  supervisor_.StillAtIt();
+  host_.KeepAlive();
 }
 
 void Reporter::MemoryEstimated(const MemoryEstimate& estimate) {
   memory_estimate_bytes_ = estimate.total();
-  supervisor_.MemoryEstimated(MemoryNeed(estimate, recipe_));
+  host_.MemoryEstimated(MemoryNeed(estimate, recipe_));
   Log(LogLevel::kInfo, "memory_estimate",
       {{"total_bytes", estimate.total()},
        {"program_bytes", estimate.program},
@@ -56,7 +56,7 @@ void Reporter::StepDone(const RunState& run, const Batch& batch, const StepResul
   gang_samples_ += batch.global_count;
   seconds_unsaid_ += timer_.total_seconds() - seconds_seen_;
   seconds_seen_ = timer_.total_seconds();
-  if (report) supervisor_.Metrics(run.step, Values(run, result));
+  if (report) host_.Metrics(run.step, Values(run, result));
   if (report || first_ || seconds_unsaid_ > kSignOfLifeSeconds) {
     Phase("train", run);
     first_ = false;
@@ -78,15 +78,15 @@ void Reporter::Evaluated(const RunState& run, Split split, const Evaluation& eva
     values[absl::StrCat(name, "_top5_accuracy")] = *evaluation.top5_accuracy;
   for (const auto& [what, value] : objective_.Derived(evaluation.loss))
     values[absl::StrCat(name, "_", what)] = value;
-  supervisor_.Metrics(run.step, values);
+  host_.Metrics(run.step, values);
 }
 
 void Reporter::Transferred(const TransferSummary& summary) {
   if (rank_ != 0) return;
-  supervisor_.Metrics(0, {{"transfer_loaded_tensors", static_cast<double>(summary.loaded)},
-                          {"transfer_fresh_tensors", static_cast<double>(summary.fresh)},
-                          {"transfer_reshaped_tensors", static_cast<double>(summary.reshaped)},
-                          {"transfer_unused_tensors", static_cast<double>(summary.unused)}});
+  host_.Metrics(0, {{"transfer_loaded_tensors", static_cast<double>(summary.loaded)},
+                    {"transfer_fresh_tensors", static_cast<double>(summary.fresh)},
+                    {"transfer_reshaped_tensors", static_cast<double>(summary.reshaped)},
+                    {"transfer_unused_tensors", static_cast<double>(summary.unused)}});
 }
 
 std::map<std::string, double> Reporter::Values(const RunState& run,

@@ -16,8 +16,8 @@
 #include "worker/train/objective/objective.h"
 #include "worker/train/recipe/transfer.h"
 #include "worker/train/run/recipe.h"
+#include "worker/train/run/run_host.h"
 #include "worker/train/run/run_state.h"
-#include "worker/train/run/run_supervisor.h"
 #include "worker/train/step/agreement.h"
 #include "worker/train/step/evaluate.h"
 #include "worker/train/step/step_timer.h"
@@ -26,8 +26,8 @@ namespace muster::worker {
 
 class Reporter {
  public:
-  // The objective and the supervisor must outlive it.
-  Reporter(const Recipe& recipe, const Objective& objective, RunSupervisor& supervisor, int rank,
+  // The objective and the host must outlive it.
+  Reporter(const Recipe& recipe, const Objective& objective, RunHost& host, int rank,
            c10::Device device);
 
   StepTimer& timer() { return timer_; }
@@ -35,7 +35,7 @@ class Reporter {
   void Phase(const std::string& phase, const RunState& run);
 
   // The phase goes on. Call as often as you like: it is said once a second.
-  void StillAtIt();
+  void KeepAlive();
 
   // Before the first step: to the log at once, and with each report as "memory_estimate_bytes". Not
   // as a report of its own: after a resume that would hide what was said of that step before.
@@ -58,7 +58,7 @@ class Reporter {
 
   const Recipe recipe_;
   const Objective& objective_;
-  RunSupervisor& supervisor_;
+  RunHost& host_;
   const int rank_;
   const c10::Device device_;
   StepTimer timer_;

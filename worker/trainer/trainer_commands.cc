@@ -71,7 +71,7 @@ struct Commands::State {
 
   absl::StatusOr<std::string> Rates() const {
     MUSTER_ASSIGN_OR_RETURN(const trainer_spec::JobSpec spec, ReadSpec(spec_file));
-    MUSTER_ASSIGN_OR_RETURN(const RateRange range, TestRates(spec, PosixFileSystem()));
+    MUSTER_ASSIGN_OR_RETURN(const RateRange range, SweepLearningRates(spec, PosixFileSystem()));
     return json() ? RatesJson(range) : RatesText(range);
   }
 

@@ -63,11 +63,11 @@ ArchivedJob RowsToArchive(const Snapshot& snapshot, uint64_t id) {
   return archived;
 }
 
-SnapshotLoop::Decide DecideArchiving(const ArchiveSettings& settings, absl::Duration start,
-                                     HistoryStore& history) {
+VersionLoop::Decide DecideArchiving(const ArchiveSettings& settings, absl::Duration start,
+                                    HistoryStore& history) {
   return [settings, queue = std::make_shared<EndedJobsQueue>(start), &history](
              const Snapshot& snapshot, absl::Duration now) {
-    SnapshotLoop::Decision decision;
+    VersionLoop::Decision decision;
     if (!settings.ArchivesAny()) return decision;
     decision.due_at = now + kCheckEvery;
     const std::vector<EndedJobs> ended = queue->Next(snapshot, settings, now);

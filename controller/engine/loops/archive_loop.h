@@ -3,7 +3,7 @@
 // be forgotten.
 #pragma once
 
-#include "controller/engine/loops/snapshot_loop.h"
+#include "controller/engine/loops/version_loop.h"
 #include "controller/policy/archive/archivable_jobs.h"
 #include "controller/store/history/history_store.h"
 
@@ -12,9 +12,9 @@ namespace muster::controller {
 // The rows of a job that is in the snapshot, as history.db is to have them.
 ArchivedJob RowsToArchive(const Snapshot& snapshot, uint64_t id);
 
-// For one SnapshotLoop: it follows the versions that it is shown. `start`: when the controller
+// For one VersionLoop: it follows the versions that it is shown. `start`: when the controller
 // began, since boot. `history` outlives it.
-SnapshotLoop::Decide DecideArchiving(const ArchiveSettings& settings, absl::Duration start,
-                                     HistoryStore& history);
+VersionLoop::Decide DecideArchiving(const ArchiveSettings& settings, absl::Duration start,
+                                    HistoryStore& history);
 
 }  // namespace muster::controller

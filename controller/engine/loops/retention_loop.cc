@@ -6,8 +6,8 @@
 
 namespace muster::controller {
 
-SnapshotLoop::Decision DecideCheckpointWork(const Snapshot& snapshot, absl::Duration now) {
-  SnapshotLoop::Decision proposal;
+VersionLoop::Decision DecideCheckpointWork(const Snapshot& snapshot, absl::Duration now) {
+  VersionLoop::Decision proposal;
   proposal.due_at = NextRetentionRetry(snapshot, now);
   AssignCheckpointWork work = PlanRetention(snapshot, now);
   if (!work.actions.empty()) proposal.event = std::move(work);

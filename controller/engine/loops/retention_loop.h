@@ -2,10 +2,10 @@
 // of them are: policy/checkpoints/retention_rules, and nothing more.
 #pragma once
 
-#include "controller/engine/loops/snapshot_loop.h"
+#include "controller/engine/loops/version_loop.h"
 
 namespace muster::controller {
 
-SnapshotLoop::Decision DecideCheckpointWork(const Snapshot& snapshot, absl::Duration now);
+VersionLoop::Decision DecideCheckpointWork(const Snapshot& snapshot, absl::Duration now);
 
 }  // namespace muster::controller

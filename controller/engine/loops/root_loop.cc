@@ -6,8 +6,8 @@
 
 namespace muster::controller {
 
-SnapshotLoop::Decision DecideRoots(const Snapshot& snapshot, absl::Duration now) {
-  SnapshotLoop::Decision proposal;
+VersionLoop::Decision DecideRoots(const Snapshot& snapshot, absl::Duration now) {
+  VersionLoop::Decision proposal;
   RootPlan plan = PlanRoots(snapshot, now);
   proposal.due_at = plan.due_at;
   if (!plan.empty()) proposal.event = std::move(plan.event);

@@ -2,10 +2,10 @@
 // which workers are asked about which roots: policy/checkpoints/root_rules, and nothing more.
 #pragma once
 
-#include "controller/engine/loops/snapshot_loop.h"
+#include "controller/engine/loops/version_loop.h"
 
 namespace muster::controller {
 
-SnapshotLoop::Decision DecideRoots(const Snapshot& snapshot, absl::Duration now);
+VersionLoop::Decision DecideRoots(const Snapshot& snapshot, absl::Duration now);
 
 }  // namespace muster::controller

@@ -14,12 +14,12 @@ constexpr absl::Duration kLongestRest = absl::Minutes(1);
 
 }  // namespace
 
-SnapshotLoop::Decide DecidePlans(Clock& clock, ScheduleSettings settings) {
+VersionLoop::Decide DecidePlans(Clock& clock, ScheduleSettings settings) {
   return [&clock, settings, scheduler = std::make_shared<Scheduler>()](const Snapshot& snapshot,
                                                                        absl::Duration now) {
     Decision decision =
         scheduler->Decide(snapshot, {.now = now, .wall = clock.Now(), .settings = settings});
-    SnapshotLoop::Decision proposal;
+    VersionLoop::Decision proposal;
     proposal.due_at = decision.due_at;
     // What is due by the wall clock is due earlier once somebody sets it forward.
     if (proposal.due_at != absl::InfiniteDuration())

@@ -2,12 +2,12 @@
 #pragma once
 
 #include "common/base/clock.h"
-#include "controller/engine/loops/snapshot_loop.h"
+#include "controller/engine/loops/version_loop.h"
 #include "controller/policy/queue/schedule_context.h"
 
 namespace muster::controller {
 
-// For one SnapshotLoop: it follows the versions that it is shown.
-SnapshotLoop::Decide DecidePlans(Clock& clock, ScheduleSettings settings);
+// For one VersionLoop: it follows the versions that it is shown.
+VersionLoop::Decide DecidePlans(Clock& clock, ScheduleSettings settings);
 
 }  // namespace muster::controller

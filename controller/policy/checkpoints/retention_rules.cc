@@ -18,7 +18,7 @@ using Checkpoints = std::vector<const Checkpoint*>;
 // What of the job may go now, newest first.
 Checkpoints Superfluous(const Snapshot& snapshot, const Job& job,
                         const std::set<uint64_t>& counted_on) {
-  Checkpoints superfluous = Superseded(snapshot, job);
+  Checkpoints superfluous = SupersededByNewer(snapshot, job);
   std::erase_if(superfluous, [&](const Checkpoint* checkpoint) {
     return MayBeLoading(job, checkpoint->id) || counted_on.count(checkpoint->id) != 0;
   });

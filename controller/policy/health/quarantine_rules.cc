@@ -181,7 +181,7 @@ bool MayBeTheWorkers(const Attempt& attempt) {
   return false;
 }
 
-bool ProvesTheWorkers(const Attempt& attempt) {
+bool CountsAgainstWorkerLater(const Attempt& attempt) {
   const FailureClass kind = attempt.failure_class;
   return attempt.missing == Missing::kOnWorker || kind == FailureClass::kApplication ||
          kind == FailureClass::kDataError || kind == FailureClass::kNonFinite;
@@ -202,7 +202,7 @@ std::set<std::string> FailedOn(const Job& job) {
                       kind == FailureClass::kStorageUnavailable;
     if (free) return true;
     --left;
-    if (!ProvesTheWorkers(attempt) && !IsCheckpointFailure(attempt)) return false;
+    if (!CountsAgainstWorkerLater(attempt) && !IsCheckpointFailure(attempt)) return false;
     // Where it is missing is known; the others of the gang may have it.
     const Rank* lacks = attempt.missing != Missing::kNothing ? FailedRank(attempt) : nullptr;
     for (const Rank& rank : attempt.ranks) {

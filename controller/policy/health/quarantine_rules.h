@@ -38,7 +38,7 @@ bool MayBeTheWorkers(const Attempt& attempt);
 
 // Whether the failure counts against the worker once the job gets further on another one: a GPU, a
 // mount or a library that is broken there looks like an error of the program.
-bool ProvesTheWorkers(const Attempt& attempt);
+bool CountsAgainstWorkerLater(const Attempt& attempt);
 
 // Whether the attempt could not read or write its checkpoints, or found them broken. The cause may
 // be that one machine (a right to the folder, a bad disk), while others read them.

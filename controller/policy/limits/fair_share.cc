@@ -5,7 +5,7 @@
 
 namespace muster::controller {
 
-double WorthAt(const DecayedUse& used, absl::Time now, absl::Duration half_life) {
+double DecayedAt(const DecayedUse& used, absl::Time now, absl::Duration half_life) {
   if (used.slot_seconds == 0 || used.at == absl::InfinitePast()) return 0;
   const absl::Duration age = std::max(now - used.at, absl::ZeroDuration());
   return used.slot_seconds * std::exp2(-absl::FDivDuration(age, half_life));
@@ -23,7 +23,8 @@ DecayedUse Charge(const DecayedUse& used, uint32_t slots, absl::Time from, absl:
                   absl::Duration half_life) {
   const absl::Time at = std::max(used.at, to);
   const DecayedUse hold{.slot_seconds = HoldWorth(slots, from, to, half_life), .at = to};
-  return {.slot_seconds = WorthAt(used, at, half_life) + WorthAt(hold, at, half_life), .at = at};
+  return {.slot_seconds = DecayedAt(used, at, half_life) + DecayedAt(hold, at, half_life),
+          .at = at};
 }
 
 double ShareKey(double worth, uint32_t slots_held, double weight) {

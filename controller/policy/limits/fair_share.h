@@ -16,7 +16,7 @@ namespace muster::controller {
 inline constexpr absl::Duration kUseHalfLife = absl::Hours(7 * 24);
 
 // What `used` is worth at `now`. A time before it ages nothing.
-double WorthAt(const DecayedUse& used, absl::Time now, absl::Duration half_life);
+double DecayedAt(const DecayedUse& used, absl::Time now, absl::Duration half_life);
 
 // What `slots` held from `from` to `to` are worth at `to`.
 double HoldWorth(uint32_t slots, absl::Time from, absl::Time to, absl::Duration half_life);

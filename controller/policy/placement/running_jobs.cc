@@ -65,8 +65,8 @@ void RunningJobs::RunTimesChanged(const Snapshot& snapshot, const std::string& r
   }
 }
 
-double RunningJobs::WorthAt(const std::string& project, absl::Time now,
-                            absl::Duration half_life) const {
+double RunningJobs::DecayedAt(const std::string& project, absl::Time now,
+                              absl::Duration half_life) const {
   const auto starts = starts_.find(project);
   if (starts == starts_.end()) return 0;
   double worth = 0;

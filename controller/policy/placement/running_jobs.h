@@ -28,7 +28,7 @@ class RunningJobs {
 
   // What the project's live attempts are worth at `now`, in ledger time
   // (policy/limits/fair_share.h).
-  double WorthAt(const std::string& project, absl::Time now, absl::Duration half_life) const;
+  double DecayedAt(const std::string& project, absl::Time now, absl::Duration half_life) const;
   // Jobs with a known end, by it, in ledger time; InfinitePast: being ended. Those that ran longer
   // than expected are still there.
   const Ends& ends() const { return ends_; }

@@ -11,10 +11,10 @@ Standing StandingOf(const std::string& project, const Snapshot& snapshot,
   const absl::Duration half_life = context.settings.use_half_life;
   const absl::Time now = snapshot.LedgerTime(context.now);
   Standing standing;
-  standing.worth = running.WorthAt(project, now, half_life);
+  standing.worth = running.DecayedAt(project, now, half_life);
   standing.slots_held = snapshot.UseOf(project).all.slots;
   if (const Project* row = snapshot.FindProject(project)) {
-    standing.worth += WorthAt(row->used, now, half_life);
+    standing.worth += DecayedAt(row->used, now, half_life);
     standing.weight = row->weight;
   }
   return standing;

@@ -23,7 +23,7 @@ ProjectAccount AccountOf(const Snapshot& snapshot, const std::string& name, absl
   ProjectAccount account;
   if (const Project* project = snapshot.FindProject(name)) {
     account.project = *project;
-    account.used_slot_seconds = WorthAt(project->used, ledger_now, half_life);
+    account.used_slot_seconds = DecayedAt(project->used, ledger_now, half_life);
   }
   account.project.name = name;
   account.use = snapshot.UseOf(name);
@@ -42,7 +42,7 @@ std::vector<ProjectAccount> AccountsOf(const Snapshot& snapshot, absl::Duration 
   std::map<std::string, ProjectAccount> accounts;
   for (const auto& [name, project] : *snapshot.projects) {
     accounts[name].project = *project;
-    accounts[name].used_slot_seconds = WorthAt(project->used, ledger_now, half_life);
+    accounts[name].used_slot_seconds = DecayedAt(project->used, ledger_now, half_life);
   }
   for (const auto& [name, use] : *snapshot.use) accounts[name].use = *use;
   for (uint64_t id : *snapshot.active_jobs) {

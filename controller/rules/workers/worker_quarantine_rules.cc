@@ -52,7 +52,7 @@ void RecordLateFailure(Draft& draft, uint64_t job_id, const RuleContext& context
     const absl::Time ended = HeldUntil(*attempt);
     const bool old = ended < LedgerNow(draft, context) - context.quarantine.window;
     const Rank* failed = FailedRank(*attempt);
-    if (old || failed == nullptr || !ProvesTheWorkers(*attempt)) continue;
+    if (old || failed == nullptr || !CountsAgainstWorkerLater(*attempt)) continue;
     const std::string& name = failed->worker;
     const Worker* worker = draft.view().FindWorker(name);
     if (worker == nullptr || HasRankOn(*job.current, name)) continue;

@@ -114,10 +114,9 @@ TEST_P(Resume, EqualsNeverHavingStoppedBitForBit) {
   ASSERT_OK(rerun.ranks[0].result);
   ExpectSameBits(whole, rerun);
   if (GetParam().precision == Precision::kFp16) {
-    EXPECT_GT(whole.ranks[0].supervisor.metrics.at("skipped_steps").at(12), 0);
+    EXPECT_GT(whole.ranks[0].host.metrics.at("skipped_steps").at(12), 0);
   }
-  EXPECT_EQ(whole.ranks[0].supervisor.metrics.at("loss"),
-            rerun.ranks[0].supervisor.metrics.at("loss"));
+  EXPECT_EQ(whole.ranks[0].host.metrics.at("loss"), rerun.ranks[0].host.metrics.at("loss"));
 
   run.root = broken_root.path();
   ASSERT_NO_FATAL_FAILURE(StopAfter(4, run));
@@ -162,7 +161,7 @@ TEST(Train, ValidatesWhatItSavesWhenAskedTo) {
     const RunOutcome outcome = RunTraining(run);
     ASSERT_OK(outcome.ranks[0].result);
     std::vector<int64_t> validated;
-    for (const auto& [step, loss] : outcome.ranks[0].supervisor.metrics.at("validation_loss"))
+    for (const auto& [step, loss] : outcome.ranks[0].host.metrics.at("validation_loss"))
       validated.push_back(step);
     EXPECT_EQ(validated,
               before_save ? std::vector<int64_t>({4, 8, 12}) : std::vector<int64_t>({12}));
@@ -205,7 +204,7 @@ TEST(Train, EndsWithTheSameWeightsOnAllRanksAndReportsItsResults) {
   EXPECT_EQ(results.count("test_accuracy") + results.count("best_step"), 2u);
   EXPECT_EQ(results, outcome.ranks[1].result->results);
   ExpectSameBitsOnAllRanks(outcome);
-  const auto& metrics = outcome.ranks[0].supervisor.metrics;
+  const auto& metrics = outcome.ranks[0].host.metrics;
   for (const char* name :
        {"loss", "lr", "grad_norm", "samples_per_second", "step_seconds", "communication_seconds",
         "memory_bytes", "memory_peak_bytes", "train_accuracy", "epoch"}) {
@@ -213,8 +212,8 @@ TEST(Train, EndsWithTheSameWeightsOnAllRanksAndReportsItsResults) {
   }
   EXPECT_EQ(metrics.at("test_accuracy").count(12), 1u);
   // What belongs to the gang comes from one rank.
-  EXPECT_EQ(outcome.ranks[1].supervisor.metrics.count("loss"), 0u);
-  EXPECT_EQ(outcome.ranks[1].supervisor.metrics.count("rank_samples_per_second"), 1u);
+  EXPECT_EQ(outcome.ranks[1].host.metrics.count("loss"), 0u);
+  EXPECT_EQ(outcome.ranks[1].host.metrics.count("rank_samples_per_second"), 1u);
 }
 
 TEST(Train, AnyNumberOfRanksSeesTheSameBatches) {
@@ -227,8 +226,8 @@ TEST(Train, AnyNumberOfRanksSeesTheSameBatches) {
     ASSERT_OK(outcomes.back().ranks[0].result);
   }
   for (const RunOutcome& outcome : outcomes) {
-    for (const auto& [step, loss] : outcome.ranks[0].supervisor.metrics.at("loss")) {
-      EXPECT_NEAR(loss, outcomes[0].ranks[0].supervisor.metrics.at("loss").at(step), 1e-4);
+    for (const auto& [step, loss] : outcome.ranks[0].host.metrics.at("loss")) {
+      EXPECT_NEAR(loss, outcomes[0].ranks[0].host.metrics.at("loss").at(step), 1e-4);
     }
     // Exact, for it is a count: ragged shards of the 10 validation samples leave nothing out.
     EXPECT_NEAR(outcome.ranks[0].result->results.at("test_loss"),
@@ -289,7 +288,7 @@ TEST(Train, EndsAfterTooManyOverflowsInARowAndReportsTheScaleUntilThen) {
                          HasSubstr("step 4: the gradient overflowed fp16 in 4 steps")));
     EXPECT_EQ(FailureClassOf(rank.result.status()), kNonFinite);
   }
-  const auto& metrics = outcome.ranks[0].supervisor.metrics;
+  const auto& metrics = outcome.ranks[0].host.metrics;
   EXPECT_EQ(metrics.at("loss_scale").at(1), 512);
   EXPECT_EQ(metrics.at("loss_scale").at(3), 128);
   EXPECT_EQ(metrics.at("skipped_steps").at(3), 3);
@@ -366,9 +365,9 @@ TEST(Train, ResumesWithoutRehearsingItsMemoryAgain) {
   const RunOutcome resumed = RunTraining(run);
   ASSERT_OK(resumed.ranks[0].result);
   EXPECT_EQ(samples.front(), static_cast<int64_t>(run.batch_size)) << "a step";
-  const auto& estimates = resumed.ranks[0].supervisor.metrics.at("memory_estimate_bytes");
+  const auto& estimates = resumed.ranks[0].host.metrics.at("memory_estimate_bytes");
   EXPECT_GT(estimates.begin()->second, 1e6);
-  EXPECT_THAT(resumed.ranks[0].supervisor.memory_need, HasSubstr("activations "));
+  EXPECT_THAT(resumed.ranks[0].host.memory_need, HasSubstr("activations "));
 }
 
 TEST(Train, ReportsTheMemoryEstimateWithTheOtherNumbersOfAStep) {
@@ -376,12 +375,12 @@ TEST(Train, ReportsTheMemoryEstimateWithTheOtherNumbersOfAStep) {
   TrainingRun run = SmallRun(root.path());
   const RunOutcome outcome = RunTraining(run);
   for (const auto& rank : outcome.ranks) {
-    const auto& estimates = rank.supervisor.metrics.at("memory_estimate_bytes");
+    const auto& estimates = rank.host.metrics.at("memory_estimate_bytes");
     ASSERT_FALSE(estimates.empty());
-    EXPECT_EQ(estimates.size(), rank.supervisor.metrics.at("memory_bytes").size());
+    EXPECT_EQ(estimates.size(), rank.host.metrics.at("memory_bytes").size());
     EXPECT_GT(estimates.begin()->second, 1e6);
-    EXPECT_THAT(rank.supervisor.memory_need, HasSubstr("the run was estimated to need "));
-    EXPECT_THAT(rank.supervisor.memory_need, HasSubstr("): try a smaller train.batch_size"));
+    EXPECT_THAT(rank.host.memory_need, HasSubstr("the run was estimated to need "));
+    EXPECT_THAT(rank.host.memory_need, HasSubstr("): try a smaller train.batch_size"));
   }
 }
 
@@ -397,7 +396,7 @@ TEST(Train, ReportsTheTopFiveOfMoreThanFiveClasses) {
   ASSERT_OK(outcome.ranks[0].result);
   const auto& results = outcome.ranks[0].result->results;
   EXPECT_GT(results.at("test_top5_accuracy"), results.at("test_accuracy"));
-  EXPECT_EQ(outcome.ranks[0].supervisor.metrics.at("validation_top5_accuracy").count(12), 1u);
+  EXPECT_EQ(outcome.ranks[0].host.metrics.at("validation_top5_accuracy").count(12), 1u);
   run.make_model = nullptr;
   run.root += "/four";
   EXPECT_EQ(RunTraining(run).ranks[0].result->results.count("test_top5_accuracy"), 0u);
@@ -421,7 +420,7 @@ TEST(Train, TakesTheNextCheckpointWhenTheNewestIsCorrupt) {
   std::filesystem::remove_all(whole.committed.back().path);
   const RunOutcome again = RunTraining(run);
   ASSERT_OK(again.ranks[0].result);
-  EXPECT_THAT(again.ranks[0].supervisor.corrupt, ElementsAre(broken));
+  EXPECT_THAT(again.ranks[0].host.corrupt, ElementsAre(broken));
   ExpectSameBits(whole, again);
 }
 
@@ -479,7 +478,7 @@ TEST(Train, TellsOfABestCheckpointThatIsNotThereOrBrokenBeforeItForgetsIt) {
     const RunOutcome again = RunTraining(run);
     ASSERT_OK(again.ranks[0].result);
     EXPECT_EQ(again.ranks[0].result->results.at("best_step"), 8);
-    const muster::testing::FakeSupervisor& agent = again.ranks[0].supervisor;
+    const muster::testing::FakeRunHost& agent = again.ranks[0].host;
     const std::vector<std::string> one = {best}, none;
     EXPECT_EQ(agent.corrupt, broken ? one : none);
     EXPECT_EQ(agent.unread, broken ? none : one);
@@ -499,7 +498,7 @@ TEST(Train, ABestCheckpointIsNotForgottenBecauseItsRootWentMeanwhile) {
   const RunOutcome outcome = RunTraining(run);
   int tell = 0;
   for (const auto& rank : outcome.ranks) {
-    EXPECT_THAT(rank.supervisor.phases, Not(Contains("train"))) << "it chose another best one";
+    EXPECT_THAT(rank.host.phases, Not(Contains("train"))) << "it chose another best one";
     // Whoever leaves with the verdict first is missed by a rank that was still telling it.
     if (FailureClassOf(rank.result.status()) == kPeerLost) continue;
     EXPECT_THAT(rank.result, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("is it mounted?")));
@@ -508,8 +507,8 @@ TEST(Train, ABestCheckpointIsNotForgottenBecauseItsRootWentMeanwhile) {
   }
   EXPECT_GE(tell, 1);
   EXPECT_THAT(outcome.committed, SizeIs(1)) << "the look was after it";
-  EXPECT_THAT(outcome.ranks[0].supervisor.corrupt, IsEmpty());
-  EXPECT_THAT(outcome.ranks[0].supervisor.unread, IsEmpty());
+  EXPECT_THAT(outcome.ranks[0].host.corrupt, IsEmpty());
+  EXPECT_THAT(outcome.ranks[0].host.unread, IsEmpty());
 }
 
 // How often each rank said that a phase goes on.
@@ -712,7 +711,7 @@ TEST(Train, ARequestToStopEndsAnEvaluationWhichIsMadeUpForAfterwards) {
   const RunOutcome whole = RunTraining(run);
   ASSERT_OK(whole.ranks[0].result);
   for (const auto& rank : whole.ranks)
-    EXPECT_GE(rank.supervisor.beats, 1) << "who looks for hung ranks hears nothing";
+    EXPECT_GE(rank.host.beats, 1) << "who looks for hung ranks hears nothing";
 
   run.root = broken_root.path();
   run.requested = {.stop = true, .save = true};
@@ -725,7 +724,7 @@ TEST(Train, ARequestToStopEndsAnEvaluationWhichIsMadeUpForAfterwards) {
   }
   ASSERT_THAT(first.committed, SizeIs(1));
   EXPECT_EQ(first.committed[0].step, 4);
-  EXPECT_EQ(first.ranks[0].supervisor.metrics.count("validation_loss"), 0u);
+  EXPECT_EQ(first.ranks[0].host.metrics.count("validation_loss"), 0u);
 
   run.requested_after_step = -1;
   run.requested_in_evaluation = false;
@@ -735,8 +734,8 @@ TEST(Train, ARequestToStopEndsAnEvaluationWhichIsMadeUpForAfterwards) {
   ASSERT_OK(second.ranks[0].result);
   ExpectSameBits(whole, second);
   EXPECT_EQ(whole.ranks[0].result->results, second.ranks[0].result->results);
-  EXPECT_EQ(whole.ranks[0].supervisor.metrics.at("validation_loss"),
-            second.ranks[0].supervisor.metrics.at("validation_loss"));
+  EXPECT_EQ(whole.ranks[0].host.metrics.at("validation_loss"),
+            second.ranks[0].host.metrics.at("validation_loss"));
 }
 
 TEST(Train, ARequestToStopInTheLastEvaluationsLosesNothing) {
@@ -783,8 +782,8 @@ TEST(Train, BatchNormOverTheGangTakesUnequalShares) {
     run.world_size = 1;
     const RunOutcome alone = RunTraining(run);
     ASSERT_OK(alone.ranks[0].result);
-    const auto& losses = outcome.ranks[0].supervisor.metrics.at("loss");
-    for (const auto& [step, loss] : alone.ranks[0].supervisor.metrics.at("loss"))
+    const auto& losses = outcome.ranks[0].host.metrics.at("loss");
+    for (const auto& [step, loss] : alone.ranks[0].host.metrics.at("loss"))
       EXPECT_NEAR(losses.at(step), loss, 0.02 * loss) << "step " << step;
   }
 }
@@ -834,8 +833,8 @@ TEST(Train, NeverStartsFromScratchWhenNoCandidateIsGood) {
     EXPECT_EQ(FailureClassOf(rank.result.status()), kCheckpointFailed);
   }
   // What is not there for this machine may be there for another.
-  EXPECT_THAT(outcome.ranks[0].supervisor.corrupt, IsEmpty());
-  EXPECT_THAT(outcome.ranks[0].supervisor.unread,
+  EXPECT_THAT(outcome.ranks[0].host.corrupt, IsEmpty());
+  EXPECT_THAT(outcome.ranks[0].host.unread,
               ElementsAre(root / "step-8.a1.g1", root / "step-4.a1.g1"));
 }
 
@@ -857,8 +856,8 @@ TEST(Train, ARootThatIsNotSeenIsNoVerdictOnWhatIsInIt) {
     EXPECT_THAT(rank.result, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("is it mounted?")));
     EXPECT_EQ(FailureClassOf(rank.result.status()), kStorageUnavailable);
   }
-  EXPECT_THAT(outcome.ranks[0].supervisor.corrupt, IsEmpty());
-  EXPECT_THAT(outcome.ranks[0].supervisor.unread, IsEmpty());
+  EXPECT_THAT(outcome.ranks[0].host.corrupt, IsEmpty());
+  EXPECT_THAT(outcome.ranks[0].host.unread, IsEmpty());
   EXPECT_FALSE(std::filesystem::exists(root / "job-1")) << "nothing is made in what is there";
 }
 

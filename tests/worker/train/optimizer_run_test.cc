@@ -102,7 +102,7 @@ TEST(EmaRun, ValidationAndTestJudgeTheAverages) {
   run.ema = EmaConfig{.decay = 0.999999, .every_steps = 100, .warmup = false};
   const RunOutcome still = RunTraining(run);
   ASSERT_OK(still.ranks[0].result);
-  const auto& losses = still.ranks[0].supervisor.metrics.at("validation_loss");
+  const auto& losses = still.ranks[0].host.metrics.at("validation_loss");
   ASSERT_GE(losses.size(), 2u);
   for (const auto& [step, loss] : losses) EXPECT_EQ(loss, losses.begin()->second) << step;
 
@@ -110,7 +110,7 @@ TEST(EmaRun, ValidationAndTestJudgeTheAverages) {
   run.ema.reset();
   const RunOutcome moving = RunTraining(run);
   ASSERT_OK(moving.ranks[0].result);
-  const auto& others = moving.ranks[0].supervisor.metrics.at("validation_loss");
+  const auto& others = moving.ranks[0].host.metrics.at("validation_loss");
   EXPECT_NE(others.begin()->second, others.rbegin()->second);
   EXPECT_NE(still.ranks[0].result->results.at("test_loss"),
             moving.ranks[0].result->results.at("test_loss"));

@@ -67,7 +67,7 @@ TEST_F(OtherJob, GoesOnWithItsWeightsItsOptimizerAndItsSteps) {
   for (const auto& [name, tensor] : first_.ranks[0].weights) {
     EXPECT_TRUE(tensor.equal(second.ranks[0].weights.at(name))) << name;
   }
-  EXPECT_EQ(second.ranks[0].supervisor.metrics.at("loss").begin()->first, 9);
+  EXPECT_EQ(second.ranks[0].host.metrics.at("loss").begin()->first, 9);
   ASSERT_EQ(second.committed.size(), 1u);
   EXPECT_EQ(second.committed[0].step, 12);
   EXPECT_THAT(second.committed[0].path, HasSubstr(second_root_.path()));
@@ -79,8 +79,8 @@ TEST_F(OtherJob, TheNextOneIsTakenWhenTheNewestIsGone) {
   std::filesystem::remove_all(gone);
   const RunOutcome second = RunTraining(run_);
   ASSERT_OK(second.ranks[0].result);
-  EXPECT_THAT(second.ranks[0].supervisor.unread, ElementsAre(gone));
-  EXPECT_EQ(second.ranks[0].supervisor.metrics.at("loss").begin()->first, 5);
+  EXPECT_THAT(second.ranks[0].host.unread, ElementsAre(gone));
+  EXPECT_EQ(second.ranks[0].host.metrics.at("loss").begin()->first, 5);
 }
 
 TEST_F(OtherJob, WithAllOfThemGoneItDoesNotStartFromScratch) {
@@ -117,7 +117,7 @@ TEST_F(OtherJob, AnotherNetworkIsAnErrorThatNamesBothJobs) {
                                HasSubstr("does not fit the model"))));
     EXPECT_EQ(FailureClassOf(rank.result.status()), kDataError);
   }
-  EXPECT_THAT(second.ranks[0].supervisor.corrupt, IsEmpty()) << "it is whole";
+  EXPECT_THAT(second.ranks[0].host.corrupt, IsEmpty()) << "it is whole";
 }
 
 TEST_F(OtherJob, AnotherOptimizerIsAnErrorToo) {
@@ -149,7 +149,7 @@ TEST_F(OtherJob, ItsOwnCheckpointsComeFirst) {
   ASSERT_TRUE(std::filesystem::exists(own));
   const RunOutcome again = RunTraining(run_);
   ASSERT_OK(again.ranks[0].result);
-  EXPECT_EQ(again.ranks[0].supervisor.metrics.at("loss").begin()->first, 9);
+  EXPECT_EQ(again.ranks[0].host.metrics.at("loss").begin()->first, 9);
   ASSERT_FALSE(again.committed.empty());
   EXPECT_EQ(again.committed[0].path, own) << "it was whole, and is registered";
 }

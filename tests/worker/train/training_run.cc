@@ -68,24 +68,22 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
                            gang,       at::kCPU,     strategy.get(), optimizer.get(),
                            ema.get(),  pruner.get(), transfer.get()};
   auto checkpoints =
-      Checkpoints::Create(trainer, {PosixFileSystem(), publisher, outcome.supervisor}, options);
+      Checkpoints::Create(trainer, {PosixFileSystem(), publisher, outcome.host}, options);
   if (!checkpoints.ok()) {
     outcome.result = checkpoints.status();
     return;
   }
   const int rank = gang.rank();
   if (run.on_beat) {
-    outcome.supervisor.on_beat = [&run, rank](const std::string& phase) {
-      run.on_beat(rank, phase);
-    };
+    outcome.host.on_beat = [&run, rank](const std::string& phase) { run.on_beat(rank, phase); };
   }
-  if (run.ask) outcome.supervisor.ask = [&run, rank] { return run.ask(rank); };
+  if (run.ask) outcome.host.ask = [&run, rank] { return run.ask(rank); };
   if (gang.rank() == gang.world_size() - 1) {
-    outcome.supervisor.requested = run.requested;
-    outcome.supervisor.requested_after_step = run.requested_after_step;
-    outcome.supervisor.requested_in_evaluation = run.requested_in_evaluation;
+    outcome.host.requested = run.requested;
+    outcome.host.requested_after_step = run.requested_after_step;
+    outcome.host.requested_in_evaluation = run.requested_in_evaluation;
   }
-  outcome.result = Train(trainer, **checkpoints, outcome.supervisor);
+  outcome.result = Train(trainer, **checkpoints, outcome.host);
   if (pruner != nullptr) {
     for (const ModelTensor& entry : pruner->state())
       outcome.weights[entry.name] = entry.tensor.clone();

@@ -27,7 +27,7 @@
 namespace muster::testing {
 
 // What one rank told its agent.
-class FakeSupervisor final : public worker::RunSupervisor {
+class FakeRunHost final : public worker::RunHost {
  public:
   worker::RequestedStop requested_stop() override {
     if (ask) return ask();
@@ -41,7 +41,7 @@ class FakeSupervisor final : public worker::RunSupervisor {
     phases.push_back(phase);
     step_ = step;
   }
-  void StillAtIt() override {
+  void KeepAlive() override {
     ++beats;
     if (on_beat) on_beat(phases.empty() ? "" : phases.back());
   }
@@ -169,7 +169,7 @@ struct TrainingRun {
 struct RankOutcome {
   absl::StatusOr<worker::TrainResult> result = absl::UnknownError("did not run");
   std::map<std::string, at::Tensor> weights;  // at the end: parameters and buffers
-  FakeSupervisor supervisor;
+  FakeRunHost host;
 };
 
 struct RunOutcome {

@@ -52,15 +52,15 @@ absl::Status RunRank(const ForkedRun& run, const std::shared_ptr<FolderKeyValue>
   options.timeout = absl::Minutes(1);
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Gang> gang, Gang::Form(store, options));
   MUSTER_RETURN_IF_ERROR(JoinParts(run.spec, PosixFileSystem(), std::move(gang), parts));
-  FakeSupervisor supervisor;
-  supervisor.requested = {.stop = true, .save = true};
-  if (rank == world - 1) supervisor.requested_after_step = run.stop_after;
+  FakeRunHost host;
+  host.requested = {.stop = true, .save = true};
+  if (rank == world - 1) host.requested_after_step = run.stop_after;
   FakePublisher publisher;
   const Trainer trainer = parts.trainer();
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoints> checkpoints,
-                          Checkpoints::Create(trainer, {PosixFileSystem(), publisher, supervisor},
-                                              SavingOf(run, parts)));
-  MUSTER_ASSIGN_OR_RETURN(const TrainResult result, Train(trainer, *checkpoints, supervisor));
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Checkpoints> checkpoints,
+      Checkpoints::Create(trainer, {PosixFileSystem(), publisher, host}, SavingOf(run, parts)));
+  MUSTER_ASSIGN_OR_RETURN(const TrainResult result, Train(trainer, *checkpoints, host));
   if (rank == 0) Tell(*store, publisher, *parts.gang, result);
   return result.stopped ? absl::CancelledError("stopped as asked") : absl::OkStatus();
 }

@@ -137,13 +137,13 @@ std::string ContainerName(const RankKey& key, absl::string_view agent) {
                       agent.substr(cut));
 }
 
-std::vector<std::string> PullWords(ContainerRuntime runtime, const std::string& image,
-                                   const std::string& file) {
+std::vector<std::string> PullArgv(ContainerRuntime runtime, const std::string& image,
+                                  const std::string& file) {
   if (runtime == ContainerRuntime::kPodman) return {"pull", "--quiet", image};
   return {"pull", "--force", file, "docker://" + image};
 }
 
-std::string LastWords(ContainerRuntime runtime, absl::string_view errors) {
+std::string ErrorMessageOf(ContainerRuntime runtime, absl::string_view errors) {
   const std::vector<absl::string_view> lines = Lines(errors);
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
     absl::string_view said = *line;

@@ -70,15 +70,15 @@ absl::StatusOr<ContainerCommand> MakeContainerCommand(ContainerRuntime runtime,
 std::string ContainerName(const RankKey& key, absl::string_view agent);
 
 // What brings an image to this worker, given where apptainer puts it.
-std::vector<std::string> PullWords(ContainerRuntime runtime, const std::string& image,
-                                   const std::string& file);
+std::vector<std::string> PullArgv(ContainerRuntime runtime, const std::string& image,
+                                  const std::string& file);
 
 // The runtime's own last line about what went wrong, without its prefix ("Error: "); its last line
 // of any kind where none has one; empty: it said nothing.
-std::string LastWords(ContainerRuntime runtime, absl::string_view errors);
+std::string ErrorMessageOf(ContainerRuntime runtime, absl::string_view errors);
 
 // Whether an exit code is the runtime's own, for a program that may never have run: with the
-// prefix of LastWords before its last line.
+// prefix of ErrorMessageOf before its last line.
 bool IsRuntimeFailure(ContainerRuntime runtime, int exit_code, absl::string_view errors);
 
 }  // namespace muster::worker

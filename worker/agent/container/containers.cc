@@ -59,7 +59,7 @@ absl::Status Failure(ContainerRuntime runtime, absl::string_view step, const Too
     return absl::DeadlineExceededError(
         absl::StrCat(step, ": ", name, " was not done within ", HumanDuration(patience)));
   }
-  std::string words = LastWords(runtime, result.errors);
+  std::string words = ErrorMessageOf(runtime, result.errors);
   if (words.empty()) words = absl::StrCat("exit code ", result.exit_code);
   return absl::UnavailableError(absl::StrCat(step, ": ", name, ": ", words));
 }
@@ -130,7 +130,7 @@ void Containers::ClearLeftovers(const std::string& ranks_root) {
                          Tool(ContainerRuntime::kPodman, RemovalWords(*name), kToolPatience),
                          [&](ToolResult result) {
                            over = result.ok();
-                           failure = LastWords(ContainerRuntime::kPodman, result.errors);
+                           failure = ErrorMessageOf(ContainerRuntime::kPodman, result.errors);
                            loop_.Quit();
                          });
       if (run.ok()) loop_.Run();
@@ -214,7 +214,7 @@ void Containers::BringImage(const std::string& image) {
     return Finish(image, made);
   }
   Log(LogLevel::kInfo, "image_pull", {{"image", image}});
-  Ask(image, PullWords(RuntimeOf(image), image, FileOf(image) + ".tmp"), options_.pull_patience,
+  Ask(image, PullArgv(RuntimeOf(image), image, FileOf(image) + ".tmp"), options_.pull_patience,
       &Containers::OnPulled);
 }
 

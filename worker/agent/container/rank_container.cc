@@ -54,7 +54,7 @@ std::string RankContainer::EndOfErrors() const {
 absl::Status RankContainer::ClassifyEnd(ExitStatus& exit) {
   was_killed_ = exit.signal != 0;
   const std::string errors = EndOfErrors();
-  std::string words = LastWords(plan_.runtime, errors);
+  std::string words = ErrorMessageOf(plan_.runtime, errors);
   bool ran = !IsRuntimeFailure(plan_.runtime, exit.code, errors);
   if (socket_ != nullptr) {
     socket_->ReadAll();

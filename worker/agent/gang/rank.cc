@@ -493,7 +493,7 @@ void Rank::ClearRemains() {
     if (!std::exchange(rest_told_, true)) {
       for (const ProcessId& process : rest) SignalProcess(process, SIGTERM);
     }
-    if (!rest.empty() || MissedSome()) {
+    if (!rest.empty() || ScanIncomplete()) {
       clear_timer_ = deps_.loop.After(kClearInterval, [this] { ClearRemains(); });
       return;
     }
@@ -502,7 +502,7 @@ void Rank::ClearRemains() {
   const std::vector<ProcessId> remains = FindRemains();
   for (const ProcessId& process : remains) SignalProcess(process, SIGKILL);
   // A process that the cgroup still counts holds what it held, though no list shows it any more.
-  const bool none_found = remains.empty() && !MissedSome();
+  const bool none_found = remains.empty() && !ScanIncomplete();
   const bool is_clear = none_found && (plan_.cgroup == nullptr || plan_.cgroup->IsEmpty());
   if (is_clear && (container_ == nullptr || !container_->AwaitMonitor())) {
     // Its last words may be an offer.

@@ -126,7 +126,7 @@ using StartTimes = std::map<std::pair<pid_t, ino_t>, uint64_t>;
 
 }  // namespace
 
-bool MissedSome() { return std::exchange(missed_some, false); }
+bool ScanIncomplete() { return std::exchange(missed_some, false); }
 
 ProcessId Identify(pid_t pid) { return {pid, ReadStat(pid).started}; }
 

@@ -36,7 +36,7 @@ bool SignalProcess(const ProcessId& process, int signal);
 std::vector<ProcessId> FindProcesses(pid_t group, absl::string_view folder);
 // Whether this thread, since it last asked, could not look at some process for want of descriptors
 // or memory: what the functions here said since then may not be all.
-bool MissedSome();
+bool ScanIncomplete();
 // The same of one process.
 bool BelongsTo(pid_t pid, pid_t group, absl::string_view folder);
 // Whether it is in the cgroup (v2) of this name, or in one below.

@@ -4,7 +4,7 @@
 // Used by the memory estimate. malloc rounds sizes up, and what was given back does not always fit
 // what comes next; how much that is depends on the sizes and their order, so the malloc at hand is
 // asked. Pages that nobody touches take no memory, but malloc writes its own notes into some: run
-// it in a copy of the process (in_copy.h) where that must not be seen. One thread.
+// it in a copy of the process (run_in_fork.h) where that must not be seen. One thread.
 #pragma once
 
 #include <cstddef>

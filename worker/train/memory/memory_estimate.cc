@@ -14,9 +14,9 @@
 #include "absl/strings/str_join.h"
 #include "common/base/units.h"
 #include "worker/train/memory/allocation_trace.h"
-#include "worker/train/memory/in_copy.h"
 #include "worker/train/memory/malloc_rehearsal.h"
 #include "worker/train/memory/memory_probe.h"
+#include "worker/train/memory/run_in_fork.h"
 #include "worker/train/recipe/ema.h"
 #include "worker/train/recipe/prune.h"
 #include "worker/train/step/amp.h"
@@ -274,7 +274,7 @@ void AddHoles(const Trainer& trainer, int64_t buckets, int64_t batch, const Allo
   constexpr absl::Duration kLimit = absl::Seconds(10);
   constexpr int64_t kUnknown = -1;
   const int64_t now = MeasureMemory(trainer.device).now_bytes;
-  const std::optional<int64_t> growth = InCopy(
+  const std::optional<int64_t> growth = RunInFork(
       [&] { return RehearsedGrowth(trainer, buckets, batch, pass).value_or(kUnknown); }, kLimit);
   if (!growth.has_value() || *growth == kUnknown) return;
   const int64_t unexplained = now + *growth - estimate.total();

@@ -5,8 +5,8 @@
 
 #include "absl/time/time.h"
 #include "worker/train/run/recipe.h"
+#include "worker/train/run/run_host.h"
 #include "worker/train/run/run_state.h"
-#include "worker/train/run/run_supervisor.h"
 
 namespace muster::worker {
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "worker/train/run/run_supervisor.h"
+#include "worker/train/run/run_host.h"
 
 namespace muster::worker {
 

@@ -9,7 +9,7 @@
 #include "worker/data/loader.h"
 #include "worker/dist/collectives.h"
 #include "worker/models/base/model.h"
-#include "worker/train/run/run_supervisor.h"
+#include "worker/train/run/run_host.h"
 #include "worker/train/step/trainer.h"
 
 namespace muster::worker {

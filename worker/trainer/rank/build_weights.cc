@@ -44,11 +44,13 @@ std::unique_ptr<Transfer> BuildTransfer(const trainer_spec::Train& train, FileSy
   return std::make_unique<Transfer>(fs, std::move(config));
 }
 
-absl::StatusOr<Lesson> BuildLesson(const trainer_spec::JobSpec& spec, const Dataset& dataset,
-                                   std::unique_ptr<Objective> task, at::Device device,
-                                   FileSystem& fs, Collectives& gang) {
+absl::StatusOr<DistillationParts> BuildDistillation(const trainer_spec::JobSpec& spec,
+                                                    const Dataset& dataset,
+                                                    std::unique_ptr<Objective> task,
+                                                    at::Device device, FileSystem& fs,
+                                                    Collectives& gang) {
   const trainer_spec::Distill& distill = spec.train.distill;
-  if (distill.teacher.empty()) return Lesson{std::move(task), ""};  // not in the recipe
+  if (distill.teacher.empty()) return DistillationParts{std::move(task), ""};  // not in the recipe
   if (distill.model.plugin.has_value()) {
     return Classify(absl::InvalidArgumentError("train.distill.model: a teacher is no plug-in"),
                     kStartFailed);
@@ -65,12 +67,12 @@ absl::StatusOr<Lesson> BuildLesson(const trainer_spec::JobSpec& spec, const Data
   taught.train.memory.checkpoint_blocks = false;  // it has no backward pass
   auto teacher = BuildModel(taught, dataset, device);
   if (!teacher.ok()) return Classify(teacher.status(), kStartFailed, "train.distill.model");
-  Lesson lesson;
-  MUSTER_ASSIGN_OR_RETURN(lesson.teacher_fingerprint,
+  DistillationParts distillation;
+  MUSTER_ASSIGN_OR_RETURN(distillation.teacher_fingerprint,
                           LoadTeacher(fs, distill.teacher, **teacher, gang));
-  lesson.objective =
+  distillation.objective =
       MakeDistillation({distill.temperature, distill.alpha}, std::move(task), *std::move(teacher));
-  return lesson;
+  return distillation;
 }
 
 absl::StatusOr<std::unique_ptr<Pruner>> BuildPruner(const trainer_spec::Prune& spec,

@@ -54,15 +54,17 @@ absl::StatusOr<std::unique_ptr<Objective>> BuildObjective(const trainer_spec::Tr
 
 // What a run with `train.distill` learns, and the fingerprint of the teacher's file; without it the
 // task alone, and no fingerprint.
-struct Lesson {
+struct DistillationParts {
   std::unique_ptr<Objective> objective;
   std::string teacher_fingerprint;
 };
 // `task` is BuildObjective's. All ranks call it: they share what rank 0 reads. START_FAILED when
 // the teacher cannot be read or does not fit the data.
-absl::StatusOr<Lesson> BuildLesson(const trainer_spec::JobSpec& spec, const Dataset& dataset,
-                                   std::unique_ptr<Objective> task, at::Device device,
-                                   FileSystem& fs, Collectives& gang);
+absl::StatusOr<DistillationParts> BuildDistillation(const trainer_spec::JobSpec& spec,
+                                                    const Dataset& dataset,
+                                                    std::unique_ptr<Objective> task,
+                                                    at::Device device, FileSystem& fs,
+                                                    Collectives& gang);
 
 // Also freezes the parameters of frozen groups: they require no gradient from then on. START_FAILED
 // when the groups do not fit the model's parameters.

@@ -108,13 +108,12 @@ void LinkPublisher::Failed(int64_t step, const absl::Status& status) {
   (void)link_.Send(line);
 }
 
-RequestedStop LinkSupervisor::requested_stop() {
+RequestedStop LinkHost::requested_stop() {
   const LinkClient::Stop stop = link_.stop();
   return {stop.wanted, stop.save};
 }
 
-void LinkSupervisor::Progress(const std::string& phase, int64_t step, int64_t total_steps,
-                              double epoch) {
+void LinkHost::Progress(const std::string& phase, int64_t step, int64_t total_steps, double epoch) {
   progress_.phase = phase;
   progress_.step = step;
   progress_.total_steps = total_steps;
@@ -122,16 +121,16 @@ void LinkSupervisor::Progress(const std::string& phase, int64_t step, int64_t to
   (void)link_.Send(progress_);
 }
 
-void LinkSupervisor::StillAtIt() {
+void LinkHost::KeepAlive() {
   ++progress_.beats;
   (void)link_.Send(progress_);
 }
 
-void LinkSupervisor::MemoryEstimated(const std::string& need) {
+void LinkHost::MemoryEstimated(const std::string& need) {
   (void)link_.Send(MemoryLine{.need = need});
 }
 
-void LinkSupervisor::Metrics(int64_t step, const std::map<std::string, double>& values) {
+void LinkHost::Metrics(int64_t step, const std::map<std::string, double>& values) {
   MetricsLine line;
   line.step = step;
   line.time_ms = absl::ToUnixMillis(absl::Now());
@@ -139,14 +138,13 @@ void LinkSupervisor::Metrics(int64_t step, const std::map<std::string, double>& 
   link_.SendMetrics(std::move(line));
 }
 
-void LinkSupervisor::CorruptCheckpoint(const std::string& path, int64_t step,
-                                       const std::string& message) {
+void LinkHost::CorruptCheckpoint(const std::string& path, int64_t step,
+                                 const std::string& message) {
   (void)link_.Send(CheckpointLine{
       .kind = CheckpointLine::Kind::kCorrupt, .step = step, .path = path, .message = message});
 }
 
-void LinkSupervisor::UnreadCheckpoint(const std::string& path, int64_t step,
-                                      const std::string& message) {
+void LinkHost::UnreadCheckpoint(const std::string& path, int64_t step, const std::string& message) {
   (void)link_.Send(CheckpointLine{
       .kind = CheckpointLine::Kind::kUnread, .step = step, .path = path, .message = message});
 }

@@ -1,8 +1,8 @@
 // The link to the agent in the shapes that training knows: a key-value store, a publisher of
-// checkpoints, a supervisor.
+// checkpoints, a host.
 //
 // Thin: each call is one or two lines on the link. Thread-safe as the link is, but for the
-// supervisor. The link must outlive them.
+// host. The link must outlive them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 #include "worker/checkpoint/publisher.h"
 #include "worker/dist/base/key_value.h"
-#include "worker/train/run/run_supervisor.h"
+#include "worker/train/run/run_host.h"
 #include "worker/trainer/rank/link_client.h"
 
 namespace muster::worker {
@@ -46,13 +46,13 @@ class LinkPublisher final : public Publisher {
   LinkClient& link_;
 };
 
-// Progress and StillAtIt are for one thread.
-class LinkSupervisor final : public RunSupervisor {
+// Progress and KeepAlive are for one thread.
+class LinkHost final : public RunHost {
  public:
-  explicit LinkSupervisor(LinkClient& link) : link_(link) {}
+  explicit LinkHost(LinkClient& link) : link_(link) {}
   RequestedStop requested_stop() override;
   void Progress(const std::string& phase, int64_t step, int64_t total_steps, double epoch) override;
-  void StillAtIt() override;
+  void KeepAlive() override;
   void MemoryEstimated(const std::string& need) override;
   void Metrics(int64_t step, const std::map<std::string, double>& values) override;
   void CorruptCheckpoint(const std::string& path, int64_t step,

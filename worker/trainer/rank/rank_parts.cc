@@ -68,10 +68,11 @@ absl::Status JoinParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
   if (spec.train.parallel.sync_batch_norm) parts.model->SynchronizeBatchNorm(*parts.gang);
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Objective> task,
                           BuildObjective(spec.train, *parts.dataset));
-  MUSTER_ASSIGN_OR_RETURN(Lesson lesson, BuildLesson(spec, *parts.dataset, std::move(task),
-                                                     parts.device, fs, *parts.gang));
-  parts.objective = std::move(lesson.objective);
-  parts.teacher_fingerprint = std::move(lesson.teacher_fingerprint);
+  MUSTER_ASSIGN_OR_RETURN(
+      DistillationParts distillation,
+      BuildDistillation(spec, *parts.dataset, std::move(task), parts.device, fs, *parts.gang));
+  parts.objective = std::move(distillation.objective);
+  parts.teacher_fingerprint = std::move(distillation.teacher_fingerprint);
   parts.recipe.count_confusion =
       spec.train.artifacts.confusion && parts.objective->accuracy_leads();
   return absl::OkStatus();

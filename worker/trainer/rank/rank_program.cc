@@ -19,8 +19,8 @@
 #include "worker/dist/gang.h"
 #include "worker/dist/nccl_environment.h"
 #include "worker/train/artifacts/confusion_report.h"
-#include "worker/train/artifacts/event_supervisor.h"
 #include "worker/train/artifacts/reconstruction_sheet.h"
+#include "worker/train/artifacts/tensorboard_writer.h"
 #include "worker/train/checkpoints.h"
 #include "worker/train/run/failure.h"
 #include "worker/train/step/torch_guard.h"
@@ -126,15 +126,15 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   // Before anything is made in what may be another folder.
   MUSTER_RETURN_IF_ERROR(Classify(
       CheckRoot(fs, {.path = launch.root, .identity = launch.root_identity}), kStorageUnavailable));
-  LinkSupervisor agent(link);
-  EventSupervisor events(fs, agent, ArtifactsFolder(launch), launch.attempt);
+  LinkHost agent(link);
+  TensorBoardWriter events(fs, agent, ArtifactsFolder(launch), launch.attempt);
   const bool with_events = launch.rank == 0 && spec.train.artifacts.tensorboard;
-  RunSupervisor& supervisor = with_events ? static_cast<RunSupervisor&>(events) : agent;
+  RunHost& host = with_events ? static_cast<RunHost&>(events) : agent;
   LinkPublisher publisher(link);
   const at::Device device = DeviceOf(launch);
 
   // Data first: what is missing here shows before anybody waits for anybody.
-  supervisor.Progress("load", 0, 0, 0);
+  host.Progress("load", 0, 0, 0);
   MUSTER_ASSIGN_OR_RETURN(RankParts parts, BuildParts(spec, fs, device, launch.world_size));
   const Recipe& recipe = parts.recipe;
   if (recipe.precision == Precision::kTf32 && device.is_cpu())
@@ -144,7 +144,7 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
        {"train_samples", parts.dataset->size(Split::kTrain)},
        {"total_steps", recipe.total_steps}});
 
-  supervisor.Progress("rendezvous", 0, recipe.total_steps, 0);
+  host.Progress("rendezvous", 0, recipe.total_steps, 0);
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Gang> gang, FormGang(launch, spec, link));
   Log(LogLevel::kInfo, "gang_ready",
       {{"ranks", gang->world_size()}, {"transport", gang->transport()}});
@@ -154,15 +154,14 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   CheckpointsOptions saving = CheckpointsFor(launch, std::move(identity));
   saving.has_accuracy = parts.objective->has_accuracy();
   const Trainer trainer = parts.trainer();
-  MUSTER_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Checkpoints> checkpoints,
-      Checkpoints::Create(trainer, {fs, publisher, supervisor}, std::move(saving)));
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoints> checkpoints,
+                          Checkpoints::Create(trainer, {fs, publisher, host}, std::move(saving)));
   // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
   const auto made = BuildArtifacts(launch, spec, fs, *parts.model, *parts.loader, device);
   std::vector<Artifact*> artifacts;
   for (const auto& artifact : made) artifacts.push_back(artifact.get());
-  return Train(trainer, *checkpoints, supervisor, artifacts);
+  return Train(trainer, *checkpoints, host, artifacts);
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ absl::StatusOr<CheckReport> CheckRecipe(const trainer_spec::JobSpec& spec, FileS
   return TorchGuardOr([&] { return Check(spec, fs); });
 }
 
-absl::StatusOr<RateRange> TestRates(const trainer_spec::JobSpec& spec, FileSystem& fs) {
+absl::StatusOr<RateRange> SweepLearningRates(const trainer_spec::JobSpec& spec, FileSystem& fs) {
   return TorchGuardOr([&] { return Rates(spec, fs); });
 }
 

@@ -53,7 +53,7 @@ struct RateRange {
 };
 // The learning-rate range test of Smith 2017: the rate grows from 1e-7 to 10 within 100 steps,
 // until the loss explodes.
-absl::StatusOr<RateRange> TestRates(const trainer_spec::JobSpec& spec, FileSystem& fs);
+absl::StatusOr<RateRange> SweepLearningRates(const trainer_spec::JobSpec& spec, FileSystem& fs);
 std::string RatesText(const RateRange& range);
 std::string RatesJson(const RateRange& range);
 // Where the loss falls steepest over the logarithm of the rate. Pure.

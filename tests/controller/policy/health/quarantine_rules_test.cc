@@ -191,13 +191,13 @@ TEST_F(QuarantineRulesTest, AProgramThatIsNotThereIsTheWorkersOnceAnotherHadIt) 
   Attempt attempt;
   attempt.failure_class = FailureClass::kStartFailed;
   EXPECT_TRUE(MayBeTheWorkers(attempt)) << "it did not start for another reason";
-  EXPECT_FALSE(ProvesTheWorkers(attempt));
+  EXPECT_FALSE(CountsAgainstWorkerLater(attempt));
   attempt.missing = Missing::kOnWorker;
   EXPECT_FALSE(MayBeTheWorkers(attempt));
-  EXPECT_TRUE(ProvesTheWorkers(attempt));
+  EXPECT_TRUE(CountsAgainstWorkerLater(attempt));
   attempt.missing = Missing::kInUpload;
   EXPECT_FALSE(MayBeTheWorkers(attempt));
-  EXPECT_FALSE(ProvesTheWorkers(attempt)) << "it is the same folder everywhere";
+  EXPECT_FALSE(CountsAgainstWorkerLater(attempt)) << "it is the same folder everywhere";
 }
 
 TEST_F(QuarantineRulesTest, AJobIsTakenFromTheWorkerThatLacksItsProgramAlone) {

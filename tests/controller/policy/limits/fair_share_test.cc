@@ -13,11 +13,11 @@ const absl::Time kStart = absl::FromUnixSeconds(1'000'000);
 
 TEST(FairShareTest, UseLosesHalfItsWorthEachHalfLife) {
   const DecayedUse used{.slot_seconds = 800, .at = kStart};
-  EXPECT_DOUBLE_EQ(WorthAt(used, kStart, kHalf), 800);
-  EXPECT_DOUBLE_EQ(WorthAt(used, kStart + kHalf, kHalf), 400);
-  EXPECT_DOUBLE_EQ(WorthAt(used, kStart + 3 * kHalf, kHalf), 100);
-  EXPECT_DOUBLE_EQ(WorthAt(used, kStart - kHalf, kHalf), 800) << "a clock that was set back";
-  EXPECT_EQ(WorthAt(DecayedUse(), kStart, kHalf), 0);
+  EXPECT_DOUBLE_EQ(DecayedAt(used, kStart, kHalf), 800);
+  EXPECT_DOUBLE_EQ(DecayedAt(used, kStart + kHalf, kHalf), 400);
+  EXPECT_DOUBLE_EQ(DecayedAt(used, kStart + 3 * kHalf, kHalf), 100);
+  EXPECT_DOUBLE_EQ(DecayedAt(used, kStart - kHalf, kHalf), 800) << "a clock that was set back";
+  EXPECT_EQ(DecayedAt(DecayedUse(), kStart, kHalf), 0);
 }
 
 TEST(FairShareTest, AShortHoldIsWorthItsSlotSeconds) {

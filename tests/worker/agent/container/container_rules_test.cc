@@ -131,12 +131,13 @@ TEST(ContainerName, IsOfTheRankAndTheAgent) {
             "muster-42-3-7-0123456789abcdef");
 }
 
-TEST(LastWords, AreTheRuntimesOwn) {
-  EXPECT_EQ(LastWords(ContainerRuntime::kPodman, ""), "");
-  EXPECT_EQ(LastWords(ContainerRuntime::kPodman, "level=warning\nError: no such host\n\n"),
+TEST(ErrorMessageOf, AreTheRuntimesOwn) {
+  EXPECT_EQ(ErrorMessageOf(ContainerRuntime::kPodman, ""), "");
+  EXPECT_EQ(ErrorMessageOf(ContainerRuntime::kPodman, "level=warning\nError: no such host\n\n"),
             "no such host");
-  EXPECT_EQ(LastWords(ContainerRuntime::kPodman, "a\nb\n"), "b");
-  EXPECT_EQ(LastWords(ContainerRuntime::kApptainer, "INFO: x\nFATAL:   no image\n"), "no image");
+  EXPECT_EQ(ErrorMessageOf(ContainerRuntime::kPodman, "a\nb\n"), "b");
+  EXPECT_EQ(ErrorMessageOf(ContainerRuntime::kApptainer, "INFO: x\nFATAL:   no image\n"),
+            "no image");
 }
 
 TEST(RuntimeFailure, NeedsBothTheCodeAndTheWords) {

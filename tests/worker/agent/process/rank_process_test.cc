@@ -82,18 +82,18 @@ TEST_F(RankProcessTest, ALookWithoutDescriptorsSaysThatItMayHaveMissedSome) {
       "until [ -s up ]; do sleep 0.01; done; cat up");
   AwaitEnd(*process);
   const ProcessId left = Identify(std::stoi(Output()));
-  EXPECT_FALSE(MissedSome());
+  EXPECT_FALSE(ScanIncomplete());
   {
     const ::muster::testing::NoDescriptors none;
     // No matcher: the sanitizer's check of its type needs a descriptor.
     EXPECT_TRUE(FindProcesses(process->pid(), dir_.path()).empty());
-    EXPECT_TRUE(MissedSome());
+    EXPECT_TRUE(ScanIncomplete());
     EXPECT_EQ(Identify(left.pid).started, 0u);
-    EXPECT_TRUE(MissedSome());
+    EXPECT_TRUE(ScanIncomplete());
   }
-  EXPECT_FALSE(MissedSome());
+  EXPECT_FALSE(ScanIncomplete());
   EXPECT_THAT(FindProcesses(process->pid(), dir_.path()), ::testing::ElementsAre(left));
-  EXPECT_FALSE(MissedSome());
+  EXPECT_FALSE(ScanIncomplete());
   EXPECT_TRUE(SignalProcess(left, SIGKILL));
   while (!children_.ReapOrphans()->empty()) {
   }

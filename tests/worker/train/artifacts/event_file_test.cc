@@ -4,7 +4,7 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
-#include "worker/train/artifacts/event_supervisor.h"
+#include "worker/train/artifacts/tensorboard_writer.h"
 
 namespace muster::worker {
 namespace {
@@ -57,9 +57,9 @@ TEST(EventFile, DoesNotWriteOverAnother) {
   EXPECT_THAT(create(), StatusIs(absl::StatusCode::kAlreadyExists));
 }
 
-class Listener final : public RunSupervisor {
+class Listener final : public RunHost {
  public:
-  void StillAtIt() override {}
+  void KeepAlive() override {}
   void MemoryEstimated(const std::string&) override {}
   RequestedStop requested_stop() override { return {.stop = true}; }
   void Progress(const std::string&, int64_t, int64_t, double) override {}
@@ -71,10 +71,10 @@ class Listener final : public RunSupervisor {
   std::vector<int64_t> steps;
 };
 
-TEST(EventSupervisor, PassesReportsOnAlsoWhenTheFolderCannotBeMade) {
+TEST(TensorBoardWriter, PassesReportsOnAlsoWhenTheFolderCannotBeMade) {
   TempDir dir;
   Listener listener;
-  EventSupervisor good(PosixFileSystem(), listener, dir / "made/here", 3);
+  TensorBoardWriter good(PosixFileSystem(), listener, dir / "made/here", 3);
   good.Metrics(1, {{"loss", 1}});
   good.Metrics(2, {{"loss", 0.5}});
   const auto files = PosixFileSystem().List(dir / "made/here");
@@ -83,7 +83,7 @@ TEST(EventSupervisor, PassesReportsOnAlsoWhenTheFolderCannotBeMade) {
   EXPECT_THAT(files->front().name, HasSubstr(".muster.a3"));
   EXPECT_EQ(Records(dir / ("made/here/" + files->front().name)).size(), 4u);
 
-  EventSupervisor bad(PosixFileSystem(), listener, "/proc/no/such/place", 1);
+  TensorBoardWriter bad(PosixFileSystem(), listener, "/proc/no/such/place", 1);
   bad.Metrics(3, {{"loss", 1}});
   bad.Metrics(4, {{"loss", 1}});
   EXPECT_TRUE(bad.requested_stop().stop);

@@ -24,9 +24,9 @@
 #include "worker/models/mlp.h"
 #include "worker/models/resnet.h"
 #include "worker/train/memory/allocation_trace.h"
-#include "worker/train/memory/in_copy.h"
 #include "worker/train/memory/malloc_rehearsal.h"
 #include "worker/train/memory/memory_probe.h"
+#include "worker/train/memory/run_in_fork.h"
 #include "worker/train/objective/objective.h"
 #include "worker/train/reporter.h"
 #include "worker/train/step/step.h"
@@ -184,19 +184,20 @@ TEST(MallocRehearsalDeathTest, EndsWhereMallocHasNoMore) {
   ExpectGrowth(-1, 0, [](MallocRehearsal& rehearsal) { rehearsal.Take(int64_t{1} << 60); });
 }
 
-TEST(InCopy, TellsWhatTheCopyFoundAndLeavesThisProcessAsItWas) {
+TEST(RunInFork, TellsWhatTheCopyFoundAndLeavesThisProcessAsItWas) {
   int64_t number = 1;
-  EXPECT_EQ(InCopy([&number] { return number = 5; }, absl::Seconds(60)), 5);
+  EXPECT_EQ(RunInFork([&number] { return number = 5; }, absl::Seconds(60)), 5);
   EXPECT_EQ(number, 1);
 }
 
-TEST(InCopy, IsSilentWhenTheCopyDiesThrowsOrTakesTooLong) {
-  EXPECT_EQ(InCopy([]() -> int64_t { ::_exit(0); }, absl::Seconds(60)), std::nullopt);
-  EXPECT_EQ(InCopy([]() -> int64_t { throw std::bad_alloc(); }, absl::Seconds(60)), std::nullopt);
+TEST(RunInFork, IsSilentWhenTheCopyDiesThrowsOrTakesTooLong) {
+  EXPECT_EQ(RunInFork([]() -> int64_t { ::_exit(0); }, absl::Seconds(60)), std::nullopt);
+  EXPECT_EQ(RunInFork([]() -> int64_t { throw std::bad_alloc(); }, absl::Seconds(60)),
+            std::nullopt);
   const auto forever = []() -> int64_t {
     for (;;) ::pause();
   };
-  EXPECT_EQ(InCopy(forever, absl::Milliseconds(20)), std::nullopt);
+  EXPECT_EQ(RunInFork(forever, absl::Milliseconds(20)), std::nullopt);
 }
 
 struct Case {
@@ -311,9 +312,9 @@ TEST(MemoryEstimate, CheckpointedBlocksNeedLess) {
   EXPECT_LT(static_cast<double>(without), 0.75 * static_cast<double>(with));
 }
 
-class Nobody final : public RunSupervisor {
+class Nobody final : public RunHost {
  public:
-  void StillAtIt() override {}
+  void KeepAlive() override {}
   void MemoryEstimated(const std::string&) override {}
   RequestedStop requested_stop() override { return {}; }
   void Progress(const std::string&, int64_t, int64_t, double) override {}

@@ -131,7 +131,7 @@ TEST(Transfer, ARunBeginsWithTheAveragesOfAnEarlierRunsCheckpoint) {
     for (const auto& rank : begun.ranks)
       EXPECT_TRUE(rank.weights.at(entry.name.substr(4)).equal(entry.tensor)) << entry.name;
   }
-  const auto& metrics = begun.ranks[0].supervisor.metrics;
+  const auto& metrics = begun.ranks[0].host.metrics;
   EXPECT_EQ(metrics.at("transfer_loaded_tensors").at(0), 4);
   EXPECT_EQ(metrics.at("transfer_fresh_tensors").at(0), 0);
   const auto state = LoadStateJson(PosixFileSystem(), begun.committed.back().path);

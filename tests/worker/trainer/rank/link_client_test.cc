@@ -107,13 +107,13 @@ TEST(LinkClient, AWishToStopEndsTheRendezvousButNotASave) {
   FakeAgent agent;
   const auto link = agent.Connect();
   LinkKeyValue store(*link);
-  LinkSupervisor supervisor(*link);
-  EXPECT_FALSE(supervisor.requested_stop().stop);
+  LinkHost host(*link);
+  EXPECT_FALSE(host.requested_stop().stop);
   agent.Send(StopLine{.save = true, .reason = "draining"});
   EXPECT_THAT(store.Get("never", absl::Hours(1)),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("draining")));
-  EXPECT_TRUE(supervisor.requested_stop().stop);
-  EXPECT_TRUE(supervisor.requested_stop().save);
+  EXPECT_TRUE(host.requested_stop().stop);
+  EXPECT_TRUE(host.requested_stop().save);
 
   LinkPublisher publisher(*link);
   std::thread answers([&agent] {
@@ -137,9 +137,9 @@ TEST(LinkClient, AWishToStopEndsTheRendezvousButNotASave) {
 TEST(LinkClient, MetricsAreNumberedAndTheirAcksAwaited) {
   FakeAgent agent;
   const auto link = agent.Connect();
-  LinkSupervisor supervisor(*link);
-  supervisor.Metrics(10, {{"loss", 1.5}});
-  supervisor.Metrics(20, {{"loss", 1.25}});
+  LinkHost host(*link);
+  host.Metrics(10, {{"loss", 1.5}});
+  host.Metrics(20, {{"loss", 1.25}});
   EXPECT_EQ(agent.Await<MetricsLine>().seq, 1u);
   const MetricsLine second = agent.Await<MetricsLine>();
   EXPECT_EQ(second.seq, 2u);
@@ -152,16 +152,16 @@ TEST(LinkClient, MetricsAreNumberedAndTheirAcksAwaited) {
 TEST(LinkClient, HowMuchMemoryIsNeededReachesTheAgent) {
   FakeAgent agent;
   const auto link = agent.Connect();
-  LinkSupervisor supervisor(*link);
-  supervisor.MemoryEstimated("the run was estimated to need 2 GiB");
+  LinkHost host(*link);
+  host.MemoryEstimated("the run was estimated to need 2 GiB");
   EXPECT_EQ(agent.Await<MemoryLine>().need, "the run was estimated to need 2 GiB");
 }
 
 TEST(LinkClient, NumbersThatTheAgentCouldNotTakeComeAgainInTheirOrder) {
   FakeAgent agent;
   const auto link = agent.Connect();
-  LinkSupervisor supervisor(*link);
-  for (int64_t step = 1; step <= 3; ++step) supervisor.Metrics(step, {{"loss", 1.0}});
+  LinkHost host(*link);
+  for (int64_t step = 1; step <= 3; ++step) host.Metrics(step, {{"loss", 1.0}});
   for (uint64_t seq = 1; seq <= 3; ++seq) EXPECT_EQ(agent.Await<MetricsLine>().seq, seq);
   agent.Send(AckLine{.seq = 1, .again = true});  // the disk refused the second one
   const MetricsLine second = agent.Await<MetricsLine>();
@@ -176,12 +176,12 @@ TEST(LinkClient, NumbersThatTheAgentCouldNotTakeComeAgainInTheirOrder) {
 TEST(LinkClient, AnAgentThatDoesNotReadHoldsUpNobodyAndLearnsOfWhatWasGivenUp) {
   FakeAgent agent;
   const auto link = agent.Connect();
-  LinkSupervisor supervisor(*link);
+  LinkHost host(*link);
   const std::map<std::string, double> values = {{std::string(2000, 'v'), 1.0}};
   constexpr uint64_t kSent = LinkClient::kMostKept + 500;  // far more than a socket takes
   for (uint64_t i = 1; i <= kSent; ++i) {
-    supervisor.Progress("train", static_cast<int64_t>(i), kSent, 0);
-    supervisor.Metrics(static_cast<int64_t>(i), values);
+    host.Progress("train", static_cast<int64_t>(i), kSent, 0);
+    host.Metrics(static_cast<int64_t>(i), values);
   }
   EXPECT_OK(link->Send(CheckpointLine{.step = 5}));
   uint64_t last = 0, given_up = 0;
@@ -202,13 +202,13 @@ TEST(LinkClient, AnAgentThatDoesNotReadHoldsUpNobodyAndLearnsOfWhatWasGivenUp) {
 TEST(LinkClient, OfWhereItIsOnlyTheNewestWaits) {
   FakeAgent agent;
   const auto link = agent.Connect();
-  LinkSupervisor supervisor(*link);
-  for (int64_t step = 1; step <= 100'000; ++step) supervisor.Progress("train", step, 100'000, 0);
+  LinkHost host(*link);
+  for (int64_t step = 1; step <= 100'000; ++step) host.Progress("train", step, 100'000, 0);
   int64_t lines = 0, step = 0;
   for (; step < 100'000; ++lines) step = agent.Await<ProgressLine>().step;
   EXPECT_LT(lines, 50'000);
-  supervisor.StillAtIt();
-  supervisor.StillAtIt();
+  host.KeepAlive();
+  host.KeepAlive();
   EXPECT_EQ(agent.Await<ProgressLine>().beats, 1u);
   const ProgressLine again = agent.Await<ProgressLine>();
   EXPECT_EQ(again.beats, 2u);

@@ -217,7 +217,7 @@ TEST(RateRange, EndsWhereTheLossExplodes) {
   spec.train.optimizer = {};
   spec.train.optimizer.name = trainer_spec::OptimizerName::kSgd;
   spec.train.optimizer.momentum = 0.9;
-  ASSERT_OK_AND_ASSIGN(const RateRange range, TestRates(spec, PosixFileSystem()));
+  ASSERT_OK_AND_ASSIGN(const RateRange range, SweepLearningRates(spec, PosixFileSystem()));
   EXPECT_GT(range.points.size(), 50u);
   EXPECT_GT(range.suggested, 1e-6);
   EXPECT_LT(range.suggested, range.points.back().lr);
@@ -226,7 +226,7 @@ TEST(RateRange, EndsWhereTheLossExplodes) {
 TEST(RateRange, NeedsNoMoreStepsForARecipeThatPrunesLate) {
   trainer_spec::JobSpec spec = SmallSpec();
   spec.train.prune = {.sparsity = 0.5, .end_step = 400, .every_steps = 100, .pattern = "*"};
-  EXPECT_OK(TestRates(spec, PosixFileSystem()));
+  EXPECT_OK(SweepLearningRates(spec, PosixFileSystem()));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "worker/train/artifacts/event_supervisor.h"
+#include "worker/train/artifacts/tensorboard_writer.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -8,7 +8,7 @@
 
 namespace muster::worker {
 
-void EventSupervisor::Metrics(int64_t step, const std::map<std::string, double>& values) {
+void TensorBoardWriter::Metrics(int64_t step, const std::map<std::string, double>& values) {
   next_.Metrics(step, values);
   if (given_up_) return;
   const absl::Status written = Write(step, values);
@@ -17,7 +17,7 @@ void EventSupervisor::Metrics(int64_t step, const std::map<std::string, double>&
   Log(LogLevel::kWarning, "tensorboard_given_up", {{"error", written.ToString()}});
 }
 
-absl::Status EventSupervisor::Write(int64_t step, const std::map<std::string, double>& values) {
+absl::Status TensorBoardWriter::Write(int64_t step, const std::map<std::string, double>& values) {
   const absl::Time now = absl::Now();
   if (file_ == nullptr) {
     MUSTER_RETURN_IF_ERROR(fs_.MakeDirectories(folder_));

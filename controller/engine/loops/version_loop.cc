@@ -1,10 +1,10 @@
-#include "controller/engine/loops/snapshot_loop.h"
+#include "controller/engine/loops/version_loop.h"
 
 #include <utility>
 
 namespace muster::controller {
 
-absl::Duration SnapshotLoop::RunOnce() {
+absl::Duration VersionLoop::RunOnce() {
   const absl::Duration now = clock_.SinceBoot();
   if (rest_until_ > now) return rest_until_ - now;
   bool again = false;

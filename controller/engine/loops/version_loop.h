@@ -17,7 +17,7 @@
 
 namespace muster::controller {
 
-class SnapshotLoop {
+class VersionLoop {
  public:
   static constexpr absl::Duration kRetryAfter = absl::Seconds(1);
   static constexpr absl::Duration kLongRun = absl::Milliseconds(1);
@@ -35,7 +35,7 @@ class SnapshotLoop {
   // `decide` takes the snapshot and the time since boot. Pure, but for the loop that archives jobs.
   using Decide = std::function<Decision(const Snapshot&, absl::Duration)>;
 
-  SnapshotLoop(Clock& clock, Wiring wiring, Decide decide)
+  VersionLoop(Clock& clock, Wiring wiring, Decide decide)
       : clock_(clock), wiring_(std::move(wiring)), decide_(std::move(decide)) {}
 
   // Returns how long to wait for the next run, unless something changes before. One thread.

@@ -1,4 +1,4 @@
-#include "worker/train/turns.h"
+#include "worker/train/rank_zero_work.h"
 
 #include <atomic>
 #include <thread>
@@ -45,7 +45,7 @@ class BackgroundWork {
   }
 
   // Whether it did since the last question.
-  bool GotOn() { return got_on_.exchange(false); }
+  bool NoteProgressMade() { return got_on_.exchange(false); }
 
  private:
   std::atomic<bool> got_on_ = false;
@@ -86,8 +86,8 @@ class Repeated {
 
 }  // namespace
 
-absl::StatusOr<std::string> TakeTurns(Collectives& gang, const WorkInTurns& work,
-                                      const std::function<void()>& still_at_it,
+absl::StatusOr<std::string> DoInTurns(Collectives& gang, const WorkInTurns& work,
+                                      const std::function<void()>& keep_alive,
                                       const std::function<bool()>& got_on) {
   while (true) {
     std::string said;
@@ -100,20 +100,20 @@ absl::StatusOr<std::string> TakeTurns(Collectives& gang, const WorkInTurns& work
     gang.BroadcastText(said, 0);
     if (said[0] == kAnswer) return said.substr(1);
     if (said[0] == kFailure) return FailureFromText(absl::string_view(said).substr(1));
-    if (said[0] == kStillAtIt) still_at_it();
+    if (said[0] == kStillAtIt) keep_alive();
   }
 }
 
 absl::StatusOr<std::string> OnRankZero(Collectives& gang, const LongWork& work,
-                                       const std::function<void()>& still_at_it) {
+                                       const std::function<void()>& keep_alive) {
   std::optional<BackgroundWork> background;
   if (gang.rank() == 0) background.emplace(work);
-  return TakeTurns(
-      gang, [&](absl::Duration turn) { return background->Await(turn); }, still_at_it,
-      [&] { return background->GotOn(); });
+  return DoInTurns(
+      gang, [&](absl::Duration turn) { return background->Await(turn); }, keep_alive,
+      [&] { return background->NoteProgressMade(); });
 }
 
-absl::Status WaitAlive(const GotOn& got_on, const std::function<absl::Status()>& wait) {
+absl::Status WaitAlive(const NoteProgressMade& got_on, const std::function<absl::Status()>& wait) {
   const Repeated beats(got_on);
   return wait();
 }

@@ -1,6 +1,6 @@
 // What the training loop tells the world outside, and is told by it. The trainer implements it over
 // its link to the agent; tests fake it. Called from the loop's thread, and CorruptCheckpoint from
-// the one that reads a checkpoint meanwhile (turns.h); nothing here may block for long.
+// the one that reads a checkpoint meanwhile (rank_zero_work.h); nothing here may block for long.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ struct RequestedStop {
   bool save = false;  // save after the step: before leaving, or in between
 };
 
-class RunSupervisor {
+class RunHost {
  public:
-  virtual ~RunSupervisor() = default;
+  virtual ~RunHost() = default;
 
   // This rank's view; the ranks agree on the step among themselves.
   virtual RequestedStop requested_stop() = 0;
@@ -27,7 +27,7 @@ class RunSupervisor {
 
   // The phase that was last said goes on: a long evaluation, say, or a wait that has its own end.
   // Else who looks for hung ranks would see one that stands still. At most about once a second.
-  virtual void StillAtIt() = 0;
+  virtual void KeepAlive() = 0;
 
   // Numbers of one step, by the names of common/metrics/metric_names.h without their prefix.
   virtual void Metrics(int64_t step, const std::map<std::string, double>& values) = 0;

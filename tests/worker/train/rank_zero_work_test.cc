@@ -1,4 +1,4 @@
-#include "worker/train/turns.h"
+#include "worker/train/rank_zero_work.h"
 
 #include <gmock/gmock.h>
 
@@ -34,7 +34,7 @@ TEST(Turns, AllRanksWaitForRankZeroAndGetItsAnswer) {
         if (++turns < 3) return std::nullopt;
         return "done";
       };
-      mine.answer = TakeTurns(*gang, work, [&] { ++mine.beats; });
+      mine.answer = DoInTurns(*gang, work, [&] { ++mine.beats; });
     };
     EXPECT_THAT(RunGang(world, body), Each(""));
     for (const Seen& rank : seen) {
@@ -54,7 +54,7 @@ TEST(Turns, WorkThatDoesNotGetOnDoesNotLookAlive) {
       if (++turns < 5) return std::nullopt;
       return "done";
     };
-    mine.answer = TakeTurns(
+    mine.answer = DoInTurns(
         *gang, work, [&] { ++mine.beats; }, [&] { return turns == 2; });
   };
   EXPECT_THAT(RunGang(2, body), Each(""));
@@ -70,12 +70,17 @@ TEST(Turns, WorkOnAThreadOfItsOwnFailsOnEachRankWithItsClass) {
     const int rank = gang->rank();
     const auto beat = [] {};
     failed[rank].answer = OnRankZero(
-        *gang, [](const GotOn&) { return Classify(absl::NotFoundError("no file"), kDataError); },
+        *gang,
+        [](const NoteProgressMade&) {
+          return Classify(absl::NotFoundError("no file"), kDataError);
+        },
         beat);
     thrown[rank].answer = OnRankZero(
-        *gang, [](const GotOn&) -> absl::StatusOr<std::string> { throw std::bad_alloc(); }, beat);
+        *gang,
+        [](const NoteProgressMade&) -> absl::StatusOr<std::string> { throw std::bad_alloc(); },
+        beat);
     fine[rank].answer = OnRankZero(
-        *gang, [](const GotOn&) { return std::string(); }, beat);
+        *gang, [](const NoteProgressMade&) { return std::string(); }, beat);
   };
   EXPECT_THAT(RunGang(2, body), Each(""));
   for (int rank = 0; rank < 2; ++rank) {
@@ -90,7 +95,7 @@ TEST(Turns, WorkOnAThreadOfItsOwnFailsOnEachRankWithItsClass) {
 TEST(Turns, AWaitThatEndsByItselfLooksAlive) {
   std::atomic<int> beats = 0;
   const auto body = [&](std::unique_ptr<Gang> gang) {
-    const LongWork work = [&](const GotOn& got_on) -> absl::StatusOr<std::string> {
+    const LongWork work = [&](const NoteProgressMade& got_on) -> absl::StatusOr<std::string> {
       return WaitAlive(got_on, [&] {
         for (int i = 0; i < 6000 && beats < 2; ++i) absl::SleepFor(absl::Milliseconds(10));
         return absl::AbortedError("it is over");

@@ -15,6 +15,6 @@ namespace muster::worker {
 
 // What `work` returned in the copy, which ends then, whatever it still held. Absent where the copy
 // could not be made or died, or did not answer within `limit`.
-std::optional<int64_t> InCopy(const std::function<int64_t()>& work, absl::Duration limit);
+std::optional<int64_t> RunInFork(const std::function<int64_t()>& work, absl::Duration limit);
 
 }  // namespace muster::worker

@@ -1,4 +1,4 @@
-#include "worker/train/memory/in_copy.h"
+#include "worker/train/memory/run_in_fork.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -42,7 +42,7 @@ std::optional<int64_t> Hear(int pipe, absl::Duration limit) {
 
 }  // namespace
 
-std::optional<int64_t> InCopy(const std::function<int64_t()>& work, absl::Duration limit) {
+std::optional<int64_t> RunInFork(const std::function<int64_t()>& work, absl::Duration limit) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
   const UniqueFd read_end(ends[0]);
