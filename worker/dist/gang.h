@@ -2,9 +2,10 @@
 //
 // Formed once for each generation: at the start of a run, and again, by Reform, when a rank has
 // left or others have come. It is the Collectives of the generation that it is in. So whoever keeps
-// a Collectives& or a Strategy from step to step (trainer, checkpoints, batch norm, the strategy
-// itself) goes through it, and has the new ranks after a Reform. Between generations there is
-// nobody to talk to, and every collective throws as where a rank was lost.
+// a Collectives& or a Strategy from step to step (the training step, batch norm, the strategy
+// itself) goes through it, and has the new ranks after a Reform. Checkpoints and the order of
+// batches go by the rank that this one had when they were made: they are to be made anew. Between
+// generations there is nobody to talk to, and every collective throws as where a rank was lost.
 //
 // One thread at a time, but for Check, which is not called while the gang ends or forms.
 #pragma once

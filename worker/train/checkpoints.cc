@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "common/base/check.h"
 #include "common/base/deadline.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
@@ -362,6 +363,7 @@ absl::Status Checkpoints::Finish(absl::Duration timeout) {
 absl::StatusOr<std::string> Checkpoints::Settle(absl::Duration timeout, bool may_hurry) {
   const Deadline deadline(timeout);
   const auto look = [&](absl::Duration turn) -> std::optional<absl::StatusOr<std::string>> {
+    MUSTER_CHECK(saver_ != nullptr, "rank 0 of these checkpoints is not that which made them");
     const absl::Status flushed = saver_->Flush(std::min(turn, deadline.left()));
     Poll();
     if (flushed.ok() && newest_outcome_.ok()) return "";

@@ -60,8 +60,14 @@ absl::StatusOr<HostLayout> FindHosts(KeyValue& store, const HostLayoutOptions& o
   MUSTER_RETURN_IF_ERROR(
       store.Set(key(options.rank), absl::StrCat(protocol, HostIdentity(), "/", options.address)));
   const auto identity_of = [&](int rank) -> absl::StatusOr<std::string> {
-    MUSTER_ASSIGN_OR_RETURN(std::string identity, store.Get(key(rank), options.timeout));
-    if (absl::StartsWith(identity, protocol)) return identity;
+    absl::StatusOr<std::string> identity = store.Get(key(rank), options.timeout);
+    if (absl::IsDeadlineExceeded(identity.status())) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "rank ", rank, " did not come, or runs a muster-trainer that is too old to meet rank ",
+          options.rank, "'s: ", identity.status().message()));
+    }
+    MUSTER_RETURN_IF_ERROR(identity.status());
+    if (absl::StartsWith(*identity, protocol)) return identity;
     return absl::FailedPreconditionError(
         absl::StrCat("rank ", rank, " runs another version of muster-trainer than rank ",
                      options.rank, ": upgrade all workers of the pool"));

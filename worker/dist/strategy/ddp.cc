@@ -149,11 +149,12 @@ class Ddp final : public Strategy {
 
   // Another generation may have other ranks, and another way between them.
   void Join() {
+    const bool alone = group_.IsAlone();  // throws between generations
     number_ = group_.number;
     buckets_.clear();
     learning_ = options_.static_graph;
     expected_.assign(parameters_.size(), 1);
-    if (group_.IsAlone()) return;
+    if (alone) return;
     MakeBuckets();
     for (size_t i = hooks_.size(); i < parameters_.size(); ++i) AddHook(i);
   }

@@ -3,8 +3,9 @@
 //
 // Used by the training step and by the checkpoints, which know of no other rule. There is one, data
 // parallelism (ddp.h): every rank holds everything, and all see the mean of the gradients. One
-// whose ranks hold shards is another implementation, and no change of the step: "the gradients" are
-// those by which this rank updates what it holds. All ranks call the functions in the same order.
+// whose ranks hold shards (ZeRO, FSDP) is another implementation, and no change of the step; of the
+// checkpoints, which read on rank 0 alone so far, it is. "The gradients" are those by which this
+// rank updates what it holds. All ranks call the functions in the same order.
 // One thread. Throws what the collectives throw.
 #pragma once
 

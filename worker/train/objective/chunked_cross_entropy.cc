@@ -26,16 +26,17 @@ using torch::autograd::variable_list;
 constexpr int64_t kChunkBytes = 128 << 20;
 constexpr int64_t kRowGroup = 64;  // chunks are of whole tiles
 constexpr int64_t kIgnored = -100;
-// By what hidden states are divided while the table's gradient is in half precision: fp16 ends at
-// 65504, and a chunk's rows may all pull at one token. A power of two costs no digits.
-constexpr double kHeadroom = 16;
+// What the gradient of the logits, at most 1, is multiplied with while it is in half precision: of
+// 50,000 tokens most have one below fp16's smallest number. A power of two costs no digits.
+constexpr double kHalfScale = 1024;
 
 struct Sums {
   at::Tensor loss;  // over all rows, 0-dim
   at::Tensor predicted_R;
   // Of that loss; undefined where nobody wants them.
-  at::Tensor hidden_gradient_RW;  // of the type of products
-  at::Tensor table_gradient_VW;   // fp32
+  at::Tensor hidden_gradient_RW;  // of the type of products, times `gradient_scale`
+  at::Tensor table_gradient_VW;   // fp32, likewise
+  double gradient_scale = 1;
 };
 
 c10::ScalarType ProductType(const at::Tensor& table) {
@@ -63,8 +64,8 @@ void TakeLoss(at::Tensor logits_CV, const at::Tensor& targets_C1, double smoothi
   logits_CV.scatter_(1, targets_C1, of_targets_C1);
 }
 
-// Goes through the rows a chunk at a time. Its buffers are made once, as large as a whole chunk: so
-// a memory estimate from a few samples sees what a step takes.
+// Goes through the rows a chunk at a time. Its buffers are made once, as large as a whole chunk
+// however few the rows are: so a memory estimate from a few samples sees what a step takes.
 class Chunks {
  public:
   // What requires a gradient, where they are recorded, gets one.
@@ -72,7 +73,7 @@ class Chunks {
          const ChunkOptions& options)
       : type_(ProductType(table_VW)),
         rows_(hidden_RW.size(0)),
-        most_(std::min(rows_, options.chunk_rows)),
+        most_(options.chunk_rows),
         vocabulary_(table_VW.size(0)),
         smoothing_(options.label_smoothing),
         ignored_R1_(targets_R.eq(kIgnored).unsqueeze(1)),
@@ -96,7 +97,8 @@ class Chunks {
     for (int64_t begin = 0; begin < rows_; begin += most_)
       Add(begin, std::min(most_, rows_ - begin));
     Sums sums = {.loss = losses_R1_.masked_fill_(ignored_R1_, 0).sum(),
-                 .predicted_R = predicted_R1_.squeeze(1)};
+                 .predicted_R = predicted_R1_.squeeze(1),
+                 .gradient_scale = gradient_scale_};
     if (hidden_gradient_RW_.defined())
       sums.hidden_gradient_RW = hidden_gradient_RW_.masked_fill_(ignored_R1_, 0);
     if (table_gradient_PW_.defined())
@@ -114,11 +116,13 @@ class Chunks {
     if (type_ != at::kFloat) logits_CV.copy_(product_CV);
     TakeLoss(logits_CV, chunk(targets_R1_), smoothing_, chunk(losses_R1_), chunk(predicted_R1_));
     // The gradient takes the product's place.
-    if (type_ != at::kFloat) product_CV.copy_(logits_CV);
-    AddGradients(product_CP, chunk(hidden_RW_), begin);
+    if (type_ != at::kFloat) product_CV.copy_(logits_CV.mul_(gradient_scale_));
+    AddGradients(product_CP, logits_CV, chunk(hidden_RW_), begin);
   }
 
-  void AddGradients(const at::Tensor& gradient_CP, const at::Tensor& hidden_CW, int64_t begin) {
+  // `wide_CV`: the gradient in fp32.
+  void AddGradients(const at::Tensor& gradient_CP, const at::Tensor& wide_CV,
+                    const at::Tensor& hidden_CW, int64_t begin) {
     const int64_t padding = gradient_CP.size(1) - vocabulary_;
     if (padding > 0) gradient_CP.narrow(1, vocabulary_, padding).zero_();
     if (hidden_gradient_RW_.defined()) {
@@ -126,14 +130,17 @@ class Chunks {
       at::mm_out(part_CW, gradient_CP, table_PW_);
     }
     if (!table_gradient_PW_.defined()) return;
-    if (type_ == at::kFloat) {
-      table_gradient_PW_.addmm_(gradient_CP.t(), hidden_CW);
+    // In fp32: a chunk's rows may all pull at one token, and fp16 ends at 65504. A GPU multiplies
+    // in half precision and adds in fp32.
+    if (type_ != at::kFloat && gradient_CP.is_cuda()) {
+      table_gradient_PW_.add_(at::mm(gradient_CP.t(), hidden_CW, at::kFloat));
     } else {
-      table_gradient_PW_.add_(at::mm(gradient_CP.t(), hidden_CW.div(kHeadroom)), kHeadroom);
+      table_gradient_PW_.narrow(0, 0, vocabulary_).addmm_(wide_CV.t(), hidden_CW.to(at::kFloat));
     }
   }
 
   const c10::ScalarType type_;  // of products
+  const double gradient_scale_ = type_ == at::kFloat ? 1 : kHalfScale;
   const int64_t rows_, most_, vocabulary_;
   const double smoothing_;
   const at::Tensor ignored_R1_, targets_R1_;
@@ -152,7 +159,8 @@ class KeptGradients final : public torch::autograd::Function<KeptGradients> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& /*hidden_RW*/,
                             const at::Tensor& /*table_VW*/, const Sums& sums,
                             const at::Tensor& scale) {
-    context->save_for_backward({sums.hidden_gradient_RW, sums.table_gradient_VW, scale});
+    context->save_for_backward(
+        {sums.hidden_gradient_RW, sums.table_gradient_VW, scale.div(sums.gradient_scale)});
     return sums.loss.mul(scale);
   }
 

@@ -67,6 +67,16 @@ TEST(FindHosts, ARankOfAnotherVersionIsNamed) {
                        HasSubstr("rank 1 runs another version of muster-trainer")));
 }
 
+// One that says nothing of itself: over Gloo alone older ones did not.
+TEST(FindHosts, ARankThatDoesNotComeIsNamed) {
+  MemoryKeyValue store;
+  HostLayoutOptions options = As(0, "10.0.0.1");
+  options.timeout = absl::Milliseconds(20);
+  EXPECT_THAT(FindHosts(store, options).status(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("rank 1 did not come, or runs a muster-trainer that is too old")));
+}
+
 TEST(FindHosts, RankZeroOfAnotherVersionIsNamedByTheOthers) {
   MemoryKeyValue store;
   ASSERT_OK(store.Set("host/0", "3f9c/pid:[4026531836]/10.0.0.2"));

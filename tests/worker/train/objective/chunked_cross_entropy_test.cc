@@ -167,6 +167,16 @@ TEST(ChunkedCrossEntropy, HoldsInFp16WhatManyRowsWantOfOneToken) {
   EXPECT_TRUE(at::allclose(half.table_gradient, exact.table_gradient, 2e-2, 1));
 }
 
+// Of so many tokens most have a probability that is below fp16's smallest normal number.
+TEST(ChunkedCrossEntropy, KeepsInFp16WhatUnlikelyTokensLearn) {
+  const HeadInputs inputs = SomeInputs(/*rows=*/64, /*vocabulary=*/32768);
+  const ChunkOptions options = {.label_smoothing = 0.1, .chunk_rows = 64};
+  const at::Tensor wide = Plain(inputs, options).table_gradient;
+  const at::Tensor half = Chunked(inputs, options, Precision::kFp16).table_gradient;
+  const at::Tensor errors = half.sub(wide).norm(2, 1).div(wide.norm(2, 1));
+  EXPECT_LT(errors.mean().item<double>(), 0.02);
+}
+
 TEST(ChunkedCrossEntropy, PaddedRowsNeverWinAndGetNoGradient) {
   const HeadInputs inputs = SomeInputs();
   {
