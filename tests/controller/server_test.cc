@@ -6,12 +6,14 @@
 #include <httplib.h>
 #include <sys/stat.h>
 
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "common/base/version.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/packed_queue.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/token.h"
 #include "common/rpc/token_file.h"
@@ -52,13 +54,13 @@ class ScriptedAgent {
     for (const v1::RankStatus& rank : ranks) *hello->add_ranks() = rank;
     EXPECT_TRUE(stream_->Write(message));
     v1::ControllerMessage answer;
-    EXPECT_TRUE(stream_->Read(&answer));
+    EXPECT_TRUE(Next(answer));
     return answer.welcome();
   }
   // The next assignment, taken.
   v1::StartRanks TakeStart() {
     v1::ControllerMessage message;
-    while (stream_->Read(&message) && !message.has_start_ranks()) {
+    while (Next(message) && !message.has_start_ranks()) {
       if (message.has_watch_roots()) See(message.watch_roots());
     }
     v1::WorkerMessage ack;
@@ -89,7 +91,7 @@ class ScriptedAgent {
     if (kind == v1::RankEvent::EXITED) (*event->mutable_results())["test_accuracy"] = 0.75;
     EXPECT_TRUE(stream_->Write(message));
     v1::ControllerMessage answer;
-    while (stream_->Read(&answer) && !answer.has_event_ack()) {
+    while (Next(answer) && !answer.has_event_ack()) {
     }
     EXPECT_EQ(answer.event_ack().event_seq(), event_seq_);
   }
@@ -125,7 +127,7 @@ class ScriptedAgent {
   }
   absl::Status End() {
     v1::ControllerMessage message;
-    while (stream_->Read(&message)) {
+    while (Next(message)) {
     }
     return FromGrpc(stream_->Finish());
   }
@@ -135,7 +137,23 @@ class ScriptedAgent {
   }
 
  private:
+  // False: the stream has ended. What waited at once comes in one message.
+  bool Next(v1::ControllerMessage& message) {
+    if (read_.empty()) {
+      v1::ControllerMessage packed;
+      if (!stream_->Read(&packed)) return false;
+      ForEachPacked(packed, [this](const v1::ControllerMessage& each) {
+        read_.push_back(each);
+        return true;
+      });
+    }
+    message = std::move(read_.front());
+    read_.pop_front();
+    return true;
+  }
+
   const std::string kIncarnation = std::string(16, 'i');
+  std::deque<v1::ControllerMessage> read_;
   std::unique_ptr<v1::WorkerService::Stub> stub_;
   grpc::ClientContext context_;
   grpc::ClientContext bulk_context_;
