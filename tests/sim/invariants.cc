@@ -147,7 +147,7 @@ void Invariants::NoteUnstoredHolders(const mc::Snapshot& snapshot, const mc::Sna
     const mc::Worker* worker = snapshot.FindWorker(shown->name);
     if (worker != nullptr) fenced_.erase({worker->name, worker->incarnation});
     if (worker == nullptr || worker->incarnation != shown->incarnation) {
-      never_stored_.insert(shown->incarnation);
+      unfenced_.insert(shown->incarnation);
     }
   }
 }
@@ -159,6 +159,7 @@ void Invariants::FreeForgottenNames(const mc::Snapshot& snapshot, const mc::Snap
       before.workers, [this](uint64_t, const mc::Worker* old, const mc::Worker* worker) {
         if (worker != nullptr) return;
         std::erase_if(fenced_, [old](const auto& fenced) { return fenced.first == old->name; });
+        unfenced_.insert(old->incarnation);  // whoever has the name next takes it from nobody
       });
 }
 
@@ -179,9 +180,9 @@ void Invariants::OnHello(const mc::WorkerHello& hello, const mc::EventResult& re
                   ", whose lease holds, and given to ", host_of_[hello.incarnation]);
     }
     names_moved_ += host_of_[holder] != host_of_[hello.incarnation];
-    if (never_stored_.count(holder) == 0) fenced_.insert({hello.worker, holder});
+    if (unfenced_.count(holder) == 0) fenced_.insert({hello.worker, holder});
   }
-  never_stored_.erase(hello.incarnation);
+  unfenced_.erase(hello.incarnation);
   holder = hello.incarnation;
 }
 

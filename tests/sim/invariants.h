@@ -114,7 +114,8 @@ class Invariants {
   std::map<uint64_t, std::string> stored_;
   std::map<std::string, std::string> host_of_;         // of each incarnation
   std::map<std::string, std::string> holder_of_name_;  // worker -> incarnation that was accepted
-  std::set<std::string> never_stored_;  // incarnations that a controller took, but forgot
+  std::set<std::string>
+      unfenced_;  // incarnations that no controller knows any more, nor has fenced
   uint64_t names_moved_ = 0;
   std::set<std::pair<std::string, std::string>> fenced_;  // worker, incarnation
   std::map<uint64_t, int64_t> committed_step_;            // by job

@@ -14,7 +14,7 @@ struct NamedSeed {
 // Of the first three: a failed fsync, a restart that read what only memory held, and a power loss.
 // A change of what seeds mean takes their point away: then `muster_sim_planted --calibrate --bug
 // unsettled-log` tells new ones.
-inline constexpr std::array<NamedSeed, 11> kNamedSeeds = {{
+inline constexpr std::array<NamedSeed, 12> kNamedSeeds = {{
     {12, "acknowledged jobs gone: the log was not settled after a failed fsync"},
     {100'022, "a term given twice: likewise"},
     {200'029, "a job whose state its events did not say: likewise"},
@@ -25,6 +25,8 @@ inline constexpr std::array<NamedSeed, 11> kNamedSeeds = {{
     {146'992'557, "a lost worker forgotten with a living rank: the wall clock was set on by weeks"},
     {87'996'661, "a forgotten worker whose next report was for ever taken for one too many"},
     {227'502'021, "a worker's word against a checkpoint forgotten by a restart"},
+    {258'961'859,
+     "none of the product's: the name of a forgotten worker taken by a clone, and back"},
     {124, "an older checkpoint deleted for a newer verified one that had been found broken since"},
 }};
 
