@@ -7,7 +7,7 @@ namespace muster::controller {
 std::string DiscoveryJson(const Snapshot& snapshot) {
   nlohmann::json targets = nlohmann::json::array();
   snapshot.workers.ForEach([&](const Worker& worker) {
-    if (worker.presence() == Presence::kLost || worker.facts.metrics_address.empty()) return;
+    if (worker.lost || worker.facts.metrics_address.empty()) return;
     targets.push_back({{"targets", {worker.facts.metrics_address}},
                        {"labels", {{"worker", worker.name}, {"pool", worker.facts.pool}}}});
   });

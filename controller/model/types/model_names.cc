@@ -102,7 +102,7 @@ absl::string_view CheckpointStateName(CheckpointState state) {
 }
 
 absl::string_view WorkerStateName(const Worker& worker) {
-  if (worker.presence() == Presence::kLost) return "lost";
+  if (worker.lost) return "lost";
   if (worker.draining) return "draining";
   if (worker.cordoned) return worker.pulse.holders.empty() ? "drained" : "draining";
   if (worker.quarantined()) return "quarantined";

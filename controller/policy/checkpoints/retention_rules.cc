@@ -267,7 +267,7 @@ bool AnotherIsAwaited(const Snapshot& snapshot, const Job& job, const std::strin
     const bool silent =
         !worker.pulse.connected || worker.presence() == Presence::kSuspect || will_say;
     awaited |= in_pools && silent && !worker.identity.empty() && worker.name != other_than &&
-               !worker.draining && worker.presence() != Presence::kLost;
+               !worker.draining && !worker.lost;
   });
   return awaited;
 }

@@ -162,9 +162,9 @@ class Inquiry {
     const uint32_t slots = needs().min_ranks * needs().slots_per_rank;
     const QuotaHolder holder{.project = project, .project_name = name, .user = job().owner};
     std::optional<std::string> why = WhyOverSlots(holder, position_.use, slots);
-    const bool is_kept = !why.has_value() && position_.kept_for != 0 &&
+    const bool is_kept = !why.has_value() && position_.reserved_for != 0 &&
                          WhyOverSlots(holder, position_.with_reserved, slots).has_value();
-    const uint64_t behind = is_kept ? position_.kept_for : position_.over_quota;
+    const uint64_t behind = is_kept ? position_.reserved_for : position_.over_quota;
     if (!why.has_value() && behind == 0) return false;
     const uint64_t first = why.has_value() ? 0 : behind;
     Block({.kind = BlockerKind::kQuota,

@@ -89,7 +89,7 @@ class Approach {
     const auto kept = kept_quota_.find(other.id);
     if (same_project && kept != kept_quota_.end()) {
       own_.Reserve(other.owner, kept->second);
-      if (out_.kept_for == 0) out_.kept_for = other.id;
+      if (out_.reserved_for == 0) out_.reserved_for = other.id;
     }
     if (slots == 0) return;
     ++placed_of_array_[other.array.array_id];

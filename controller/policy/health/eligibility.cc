@@ -87,7 +87,7 @@ struct Supply {
 };
 
 bool IsLostForGood(const Worker& worker, absl::Duration now) {
-  return worker.presence() == Presence::kLost && now - worker.pulse.last_seen_at > kMayReturnWithin;
+  return worker.lost && now - worker.pulse.last_seen_at > kMayReturnWithin;
 }
 
 // Most jobs fit on the first workers: then the others are not looked at.
@@ -103,9 +103,7 @@ bool FitsInOnePool(const Snapshot& snapshot, const JobNeeds& needs, absl::Durati
 
 }  // namespace
 
-bool IsUsable(const Worker& worker) {
-  return worker.presence() != Presence::kLost && !worker.draining && !worker.cordoned;
-}
+bool IsUsable(const Worker& worker) { return !worker.lost && !worker.draining && !worker.cordoned; }
 
 bool TakesWork(const Worker& worker) {
   return worker.pulse.connected && worker.presence() == Presence::kReady && IsUsable(worker) &&

@@ -19,7 +19,7 @@ bool IsInGrace(const LivenessSettings& settings, absl::Duration now) {
 std::optional<Finding> EvaluateWorker(const Worker& worker, const LivenessSettings& settings,
                                       absl::Duration now) {
   const absl::Duration silent = now - worker.pulse.last_seen_at;
-  if (worker.presence() == Presence::kLost) {
+  if (worker.lost) {
     const bool gone = !worker.pulse.holders.empty();
     // Silence before this controller's start is measured by the wall clock, which may have been
     // set: that is not enough to take ranks for dead. Nor is silence while it stood still.
@@ -121,7 +121,7 @@ std::optional<absl::Duration> LastProgressAt(const Snapshot& snapshot, const Att
 
 bool MayForget(const Worker& worker, bool gone) {
   const bool clear = gone || worker.pulse.holders.empty();
-  return worker.presence() == Presence::kLost && clear && !worker.cordoned;
+  return worker.lost && clear && !worker.cordoned;
 }
 
 std::vector<Finding> FindSilent(const Snapshot& snapshot, const LivenessSettings& settings,

@@ -106,7 +106,7 @@ struct PoolCount {
 PoolCount CountPool(const Snapshot& snapshot, const Worker& worker) {
   PoolCount count;
   snapshot.workers.ForEach([&](const Worker& other) {
-    if (other.facts.pool != worker.facts.pool || other.presence() == Presence::kLost) return;
+    if (other.facts.pool != worker.facts.pool || other.lost) return;
     ++count.workers;
     if (other.id == worker.id) return;
     count.quarantined += other.quarantined();

@@ -46,7 +46,7 @@ struct Tally {
 };
 
 std::string WhyAway(const Worker& worker) {
-  if (worker.presence() == Presence::kLost) return "lost";
+  if (worker.lost) return "lost";
   if (worker.draining) return "leaving";
   if (worker.cordoned) return "drained";
   if (worker.quarantined()) return "in quarantine";

@@ -13,15 +13,18 @@
 namespace muster::controller {
 namespace {
 
+using RankStatuses = std::vector<RankStatus>;
+
 double ValueOf(const RankStatus& status, const char* name) {
   const auto it = status.latest.find(name);
   return it == status.latest.end() ? 0 : it->second;
 }
 
 // When the rank last made progress: now, unless it stands where it stood.
-absl::Duration ProgressAt(const Worker& worker, const RankStatus& status, absl::Duration now) {
-  if (worker.pulse.ranks == nullptr) return now;
-  for (const RankStatus& before : *worker.pulse.ranks) {
+absl::Duration ProgressAt(const RankStatuses* earlier, const RankStatus& status,
+                          absl::Duration now) {
+  if (earlier == nullptr) return now;
+  for (const RankStatus& before : *earlier) {
     const bool same_rank = before.fence.job_id == status.fence.job_id &&
                            before.fence.attempt == status.fence.attempt &&
                            before.rank == status.rank;
@@ -33,8 +36,6 @@ absl::Duration ProgressAt(const Worker& worker, const RankStatus& status, absl::
   }
   return now;
 }
-
-using RankStatuses = std::vector<RankStatus>;
 
 // The memory of the largest of these ranks that is of the job's attempt; below 0: none is.
 double LargestOf(const RankStatuses* ranks, const Job& job) {
@@ -135,7 +136,7 @@ void TakeRankStatuses(Draft& draft, uint64_t worker_id, const std::vector<RankSt
   WorkerPulse& pulse = draft.EditPulse(worker_id);
   const Worker& worker = *draft.view().workers.Find(worker_id);
   const std::shared_ptr<const RankStatuses> before = pulse.ranks;
-  for (RankStatus& status : *ranks) status.progress_at = ProgressAt(worker, status, now);
+  for (RankStatus& status : *ranks) status.progress_at = ProgressAt(before.get(), status, now);
   pulse.ranks = ranks;
   std::set<uint64_t> jobs;
   for (const RankStatus& status : *ranks) {

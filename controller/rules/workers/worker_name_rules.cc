@@ -39,8 +39,7 @@ absl::Status MayTakeName(const Worker& holder, const WorkerHello& claimant) {
   // The row of a holder of an older version has none: there this is not checked.
   const bool same_folder = holder.identity.empty() || claimant.identity == holder.identity;
   const bool shown_dead = same_folder && IsIn(claimant.predecessors, holder.incarnation);
-  if (shown_dead || holder.presence() == Presence::kLost || HasDrainedAndLeft(holder))
-    return absl::OkStatus();
+  if (shown_dead || holder.lost || HasDrainedAndLeft(holder)) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat(
       "worker ", claimant.worker, ": an agent with ", FolderName(holder.identity),
       " holds this name, and was not shown to be dead; this one has ",

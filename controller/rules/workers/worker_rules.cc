@@ -270,7 +270,7 @@ EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleCo
   const absl::StatusOr<const Worker*> sender =
       FindSender(draft.view(), event.worker, event.incarnation);
   if (!sender.ok()) return Refuse(sender.status());
-  if ((*sender)->presence() == Presence::kLost || !(*sender)->pulse.connected) {
+  if ((*sender)->lost || !(*sender)->pulse.connected) {
     return Refuse(absl::UnavailableError(
         absl::StrCat("worker ", event.worker, " was taken for lost: connect again")));
   }
@@ -309,7 +309,7 @@ EventResult OnSilent(Draft& draft, const WorkerSilent& event, const RuleContext&
     draft.WakeLoops();
     return {};
   }
-  if ((*found)->presence() == Presence::kLost) return {};
+  if ((*found)->lost) return {};
   const std::string cause = absl::StrCat("worker ", event.worker, " has been silent for ",
                                          HumanDuration(context.now_at - event.last_seen_at));
   Worker& worker = draft.EditWorker(id);
@@ -384,7 +384,7 @@ EventResult OnForgetWorker(Draft& draft, const ForgetWorker& event) {
     return Refuse(absl::NotFoundError(absl::StrCat(
         "worker ", event.worker, ": there is no such worker; `muster nodes` lists them")));
   }
-  if (worker->presence() != Presence::kLost) {
+  if (!worker->lost) {
     return Refuse(absl::FailedPreconditionError(
         absl::StrCat("worker ", event.worker, " is ", WorkerStateName(*worker),
                      ": stop its agent, and try again once it is lost")));
