@@ -58,13 +58,7 @@ void Gang::AllReduceSum(at::Tensor& tensor) {
   group_->backend->allreduce(tensors, c10d::AllreduceOptions())->wait();
 }
 
-void Gang::Broadcast(at::Tensor& tensor, int root) {
-  if (group_->IsAlone()) return;
-  std::vector<at::Tensor> tensors = {tensor};
-  c10d::BroadcastOptions options;
-  options.rootRank = root;
-  group_->backend->broadcast(tensors, options)->wait();
-}
+void Gang::Broadcast(at::Tensor& tensor, int root) { group_->Broadcast(tensor, root); }
 
 void Gang::BroadcastText(std::string& text, int root) {
   if (group_->IsAlone()) return;

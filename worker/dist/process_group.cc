@@ -8,7 +8,6 @@
 #endif
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
@@ -211,6 +210,14 @@ absl::StatusOr<ProcessGroup> MakeAny(const std::shared_ptr<KeyValue>& key_value,
 bool ProcessGroup::IsAlone() const {
   TORCH_CHECK_WITH(DistBackendError, !ended, "this rank has left its gang");
   return backend == nullptr;
+}
+
+void ProcessGroup::Broadcast(const at::Tensor& tensor, int root) const {
+  if (IsAlone()) return;
+  std::vector<at::Tensor> tensors = {tensor};
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
+  backend->broadcast(tensors, options)->wait();
 }
 
 absl::StatusOr<ProcessGroup> MakeProcessGroup(const std::shared_ptr<KeyValue>& key_value,

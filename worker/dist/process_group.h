@@ -28,6 +28,8 @@ struct ProcessGroup {
 
   // Whether there is nobody to exchange anything with. Throws when it has ended.
   bool IsAlone() const;
+  // As Collectives::Broadcast.
+  void Broadcast(const at::Tensor& tensor, int root) const;
 };
 
 // All ranks call it. Codes and what is thrown as Gang::Form.

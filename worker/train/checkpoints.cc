@@ -55,9 +55,9 @@ NamedTensors OptimizerTensors(const Trainer& trainer) {
   return tensors;
 }
 
-VerifyProgress Telling(const NoteProgressMade& got_on) {
-  return [&got_on](uint64_t, uint64_t) {
-    got_on();
+VerifyProgress Telling(const OnProgress& on_progress) {
+  return [&on_progress](uint64_t, uint64_t) {
+    on_progress();
     return true;
   };
 }
@@ -110,7 +110,7 @@ absl::StatusOr<RunState> Checkpoints::Restore() {
 
 absl::StatusOr<RunState> Checkpoints::RestoreTogether() {
   const absl::StatusOr<std::string> verdict = OnRankZero(
-      gang_, [this](const NoteProgressMade& got_on) { return FindAndLoad(got_on); },
+      gang_, [this](const OnProgress& on_progress) { return FindAndLoad(on_progress); },
       [this] { KeepAlive(); });
   if (!verdict.ok()) return verdict.status();
   const char found = verdict->front();
@@ -152,7 +152,7 @@ absl::Status Checkpoints::ClassifyHere(const absl::Status& status, absl::string_
 }
 
 // Rank 0's part of Restore: the verdict in words.
-absl::StatusOr<std::string> Checkpoints::FindAndLoad(const NoteProgressMade& got_on) {
+absl::StatusOr<std::string> Checkpoints::FindAndLoad(const OnProgress& on_progress) {
   MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(fs_, options_.holder), kStorageUnavailable));
   FindRequest request;
   request.root = options_.root;
@@ -164,9 +164,9 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad(const NoteProgressMade& got
     PassOver(candidate, status);
   };
   std::string state_json;
-  request.progress = Telling(got_on);
-  request.usable = [this, &state_json, &got_on](const FoundCheckpoint& found) {
-    absl::Status loaded = Load(found, state_json, got_on);
+  request.progress = Telling(on_progress);
+  request.usable = [this, &state_json, &on_progress](const FoundCheckpoint& found) {
+    absl::Status loaded = Load(found, state_json, on_progress);
     if (absl::IsDataLoss(loaded)) {
       Log(LogLevel::kWarning, "checkpoint_unreadable",
           {{"path", found.path}, {"error", loaded.ToString()}});
@@ -182,7 +182,7 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad(const NoteProgressMade& got
   }
   if (!found->has_value()) return std::string(1, kFresh);
   const FoundCheckpoint& checkpoint = **found;
-  if (checkpoint.adopted) MUSTER_RETURN_IF_ERROR(Register(checkpoint, got_on));
+  if (checkpoint.adopted) MUSTER_RETURN_IF_ERROR(Register(checkpoint, on_progress));
   const Manifest& manifest = checkpoint.checkpoint.manifest;
   Log(LogLevel::kInfo, "resumed",
       {{"path", checkpoint.path}, {"step", manifest.step}, {"job", manifest.job_id}});
@@ -190,7 +190,7 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad(const NoteProgressMade& got
     MUSTER_ASSIGN_OR_RETURN(const std::string state, StateOfOtherJob(state_json));
     return std::string(1, kOthers) + state;
   }
-  MUSTER_ASSIGN_OR_RETURN(const std::string state, StateOfOwnJob(state_json, got_on));
+  MUSTER_ASSIGN_OR_RETURN(const std::string state, StateOfOwnJob(state_json, on_progress));
   return std::string(1, kLoaded) + state;
 }
 
@@ -209,13 +209,13 @@ void Checkpoints::PassOver(const CheckpointCandidate& candidate, const absl::Sta
 
 // DATA_LOSS: another one may be readable. All else is what this run ends with, and has its class.
 absl::Status Checkpoints::Load(const FoundCheckpoint& found, std::string& state_json,
-                               const NoteProgressMade& got_on) {
+                               const OnProgress& on_progress) {
   const auto load = [&]() -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(state_json, LoadStateJson(fs_, found.path));
     MUSTER_RETURN_IF_ERROR(DecodeRunState(state_json).status());
     MUSTER_RETURN_IF_ERROR(
-        LoadTensors(fs_, found.path + "/" + kModelFile, model_state_.own, got_on));
-    return LoadTensors(fs_, found.path + "/" + kOptimizerFile, optimizer_state_.own, got_on);
+        LoadTensors(fs_, found.path + "/" + kModelFile, model_state_.own, on_progress));
+    return LoadTensors(fs_, found.path + "/" + kOptimizerFile, optimizer_state_.own, on_progress);
   };
   const absl::Status loaded = load();
   return loaded.ok() || absl::IsDataLoss(loaded) ? loaded : CannotLoad(found, loaded);
@@ -257,14 +257,14 @@ absl::StatusOr<std::string> Checkpoints::StateOfOtherJob(const std::string& stat
 // what comes, or it would fail at its end each time: the best is then this state, if it was
 // validated, else none yet. The controller hears of the broken one; it may be good elsewhere.
 absl::StatusOr<std::string> Checkpoints::StateOfOwnJob(const std::string& state_json,
-                                                       const NoteProgressMade& got_on) {
+                                                       const OnProgress& on_progress) {
   auto decoded = DecodeRunState(state_json);
   if (!decoded.ok()) return Classify(decoded.status(), kCorruption);
   RunState& state = decoded->state;
   if (!SameMemory(decoded->identity, options_.identity)) state.rehearsed = {};
   const std::string as_it_is = EncodeRunState(state, decoded->identity);
   if (state.best_step < 0 || state.best_step == state.step) return as_it_is;
-  const absl::Status usable = BestPath(state.best_step, got_on).status();
+  const absl::Status usable = BestPath(state.best_step, on_progress).status();
   if (!IsUnfit(usable)) return as_it_is;
   // If the root itself cannot be seen, the best checkpoint is not lost: fail as
   // STORAGE_UNAVAILABLE.
@@ -281,7 +281,7 @@ absl::StatusOr<std::string> Checkpoints::StateOfOwnJob(const std::string& state_
 }
 
 // A whole checkpoint whose writer died before the controller knew of it.
-absl::Status Checkpoints::Register(const FoundCheckpoint& found, const NoteProgressMade& got_on) {
+absl::Status Checkpoints::Register(const FoundCheckpoint& found, const OnProgress& on_progress) {
   const Manifest& manifest = found.checkpoint.manifest;
   CheckpointNews news;
   news.step = manifest.step;
@@ -292,7 +292,8 @@ absl::Status Checkpoints::Register(const FoundCheckpoint& found, const NoteProgr
   news.best = manifest.best;
   news.metrics = manifest.metrics;
   // The controller may have no room on its disk for minutes.
-  const absl::Status committed = WaitAlive(got_on, [&] { return publisher_.AwaitCommitted(news); });
+  const absl::Status committed =
+      WaitAlive(on_progress, [&] { return publisher_.AwaitCommitted(news); });
   MUSTER_RETURN_IF_ERROR(
       Classify(committed, kCheckpointFailed, absl::StrCat("registering ", found.path)));
   published_.push_back(std::move(news));
@@ -382,10 +383,10 @@ absl::StatusOr<std::string> Checkpoints::Settle(absl::Duration timeout, bool may
 void Checkpoints::KeepAlive() { host_.KeepAlive(); }
 
 absl::Status Checkpoints::LoadBest(const RunState& state) {
-  const auto load = [&](const NoteProgressMade& got_on) -> absl::StatusOr<std::string> {
-    const auto path = BestPath(state.best_step, got_on);
+  const auto load = [&](const OnProgress& on_progress) -> absl::StatusOr<std::string> {
+    const auto path = BestPath(state.best_step, on_progress);
     const absl::Status loaded =
-        path.ok() ? LoadTensors(fs_, *path + "/" + kModelFile, model_state_.own, got_on)
+        path.ok() ? LoadTensors(fs_, *path + "/" + kModelFile, model_state_.own, on_progress)
                   : path.status();
     MUSTER_RETURN_IF_ERROR(ClassifyHere(
         loaded, kCheckpointFailed, absl::StrCat("the best checkpoint, of step ", state.best_step)));
@@ -399,7 +400,7 @@ absl::Status Checkpoints::LoadBest(const RunState& state) {
 }
 
 absl::StatusOr<std::string> Checkpoints::BestPath(int64_t step,
-                                                  const NoteProgressMade& got_on) const {
+                                                  const OnProgress& on_progress) const {
   const auto own = std::find_if(published_.rbegin(), published_.rend(),
                                 [step](const CheckpointNews& news) { return news.step == step; });
   if (own != published_.rend()) return own->path;
@@ -407,7 +408,7 @@ absl::StatusOr<std::string> Checkpoints::BestPath(int64_t step,
   if (offered == nullptr) return absl::NotFoundError("is not among the committed ones");
   // Of an earlier attempt: reread it before its weights are believed.
   MUSTER_RETURN_IF_ERROR(
-      VerifyCheckpoint(fs_, offered->path, offered->manifest_sha256, Telling(got_on)));
+      VerifyCheckpoint(fs_, offered->path, offered->manifest_sha256, Telling(on_progress)));
   return offered->path;
 }
 

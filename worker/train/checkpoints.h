@@ -103,20 +103,20 @@ class Checkpoints {
   absl::Status ClassifyHere(const absl::Status& status, absl::string_view failure_class,
                             absl::string_view context) const;
   absl::StatusOr<RunState> RestoreTogether();
-  absl::StatusOr<std::string> FindAndLoad(const NoteProgressMade& got_on);
+  absl::StatusOr<std::string> FindAndLoad(const OnProgress& on_progress);
   absl::Status Load(const FoundCheckpoint& found, std::string& state_json,
-                    const NoteProgressMade& got_on);
+                    const OnProgress& on_progress);
   SaveRequest RequestOf(const RunState& state, bool best, bool urgent) const;
   absl::StatusOr<std::string> Settle(absl::Duration timeout, bool may_hurry);
   void KeepAlive();
   absl::Status CannotLoad(const FoundCheckpoint& found, const absl::Status& status) const;
   absl::StatusOr<std::string> StateOfOtherJob(const std::string& state_json);
-  absl::Status Register(const FoundCheckpoint& found, const NoteProgressMade& got_on);
+  absl::Status Register(const FoundCheckpoint& found, const OnProgress& on_progress);
   void PassOver(const CheckpointCandidate& candidate, const absl::Status& status);
   const CheckpointCandidate* OwnCandidate(int64_t step) const;
-  absl::StatusOr<std::string> BestPath(int64_t step, const NoteProgressMade& got_on) const;
+  absl::StatusOr<std::string> BestPath(int64_t step, const OnProgress& on_progress) const;
   absl::StatusOr<std::string> StateOfOwnJob(const std::string& state_json,
-                                            const NoteProgressMade& got_on);
+                                            const OnProgress& on_progress);
   void WarnOfChanges(const RunIdentity& saved) const;
   void WarnOfOtherJob(const RunIdentity& saved) const;
 

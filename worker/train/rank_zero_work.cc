@@ -45,7 +45,7 @@ class BackgroundWork {
   }
 
   // Whether it did since the last question.
-  bool NoteProgressMade() { return got_on_.exchange(false); }
+  bool OnProgress() { return got_on_.exchange(false); }
 
  private:
   std::atomic<bool> got_on_ = false;
@@ -88,12 +88,12 @@ class Repeated {
 
 absl::StatusOr<std::string> DoInTurns(Collectives& gang, const WorkInTurns& work,
                                       const std::function<void()>& keep_alive,
-                                      const std::function<bool()>& got_on) {
+                                      const std::function<bool()>& has_moved) {
   while (true) {
     std::string said;
     if (gang.rank() == 0) {
       const auto answer = work(kTurn);
-      const bool moved = got_on == nullptr || got_on();
+      const bool moved = has_moved == nullptr || has_moved();
       const char waits = moved ? kStillAtIt : kNothingMoved;
       said = answer.has_value() ? Encode(*answer) : std::string(1, waits);
     }
@@ -110,11 +110,11 @@ absl::StatusOr<std::string> OnRankZero(Collectives& gang, const LongWork& work,
   if (gang.rank() == 0) background.emplace(work);
   return DoInTurns(
       gang, [&](absl::Duration turn) { return background->Await(turn); }, keep_alive,
-      [&] { return background->NoteProgressMade(); });
+      [&] { return background->OnProgress(); });
 }
 
-absl::Status WaitAlive(const NoteProgressMade& got_on, const std::function<absl::Status()>& wait) {
-  const Repeated beats(got_on);
+absl::Status WaitAlive(const OnProgress& on_progress, const std::function<absl::Status()>& wait) {
+  const Repeated beats(on_progress);
   return wait();
 }
 

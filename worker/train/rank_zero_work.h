@@ -20,22 +20,22 @@ inline constexpr absl::Duration kTurn = absl::Seconds(1);
 
 // Calls `work` on rank 0 until it gives its answer, which every rank returns: a failure with its
 // class. Each call may take about a turn. After a turn without an answer each rank calls
-// `keep_alive`, unless rank 0's `got_on` says that nothing moved in it.
+// `keep_alive`, unless rank 0's `has_moved` says that nothing moved in it.
 using WorkInTurns = std::function<std::optional<absl::StatusOr<std::string>>(absl::Duration turn)>;
 absl::StatusOr<std::string> DoInTurns(Collectives& gang, const WorkInTurns& work,
                                       const std::function<void()>& keep_alive,
-                                      const std::function<bool()>& got_on = nullptr);
+                                      const std::function<bool()>& has_moved = nullptr);
 
 // The same for work that cannot be cut into turns: rank 0 runs it on a thread of its own. It must
 // not touch the gang, and calls what it is given whenever it got on: work that hangs must not look
 // alive. What it throws becomes a failure as torch_guard.h says.
-using NoteProgressMade = std::function<void()>;
-using LongWork = std::function<absl::StatusOr<std::string>(const NoteProgressMade& got_on)>;
+using OnProgress = std::function<void()>;
+using LongWork = std::function<absl::StatusOr<std::string>(const OnProgress& on_progress)>;
 absl::StatusOr<std::string> OnRankZero(Collectives& gang, const LongWork& work,
                                        const std::function<void()>& keep_alive);
 
 // Within such work: a wait for others that ends by itself, as one for the controller does. Calls
-// `got_on` several times a turn, from another thread, until `wait` has returned.
-absl::Status WaitAlive(const NoteProgressMade& got_on, const std::function<absl::Status()>& wait);
+// `on_progress` several times a turn, from another thread, until `wait` has returned.
+absl::Status WaitAlive(const OnProgress& on_progress, const std::function<absl::Status()>& wait);
 
 }  // namespace muster::worker

@@ -71,16 +71,13 @@ TEST(Turns, WorkOnAThreadOfItsOwnFailsOnEachRankWithItsClass) {
     const auto beat = [] {};
     failed[rank].answer = OnRankZero(
         *gang,
-        [](const NoteProgressMade&) {
-          return Classify(absl::NotFoundError("no file"), kDataError);
-        },
+        [](const OnProgress&) { return Classify(absl::NotFoundError("no file"), kDataError); },
         beat);
     thrown[rank].answer = OnRankZero(
-        *gang,
-        [](const NoteProgressMade&) -> absl::StatusOr<std::string> { throw std::bad_alloc(); },
+        *gang, [](const OnProgress&) -> absl::StatusOr<std::string> { throw std::bad_alloc(); },
         beat);
     fine[rank].answer = OnRankZero(
-        *gang, [](const NoteProgressMade&) { return std::string(); }, beat);
+        *gang, [](const OnProgress&) { return std::string(); }, beat);
   };
   EXPECT_THAT(RunGang(2, body), Each(""));
   for (int rank = 0; rank < 2; ++rank) {
@@ -95,8 +92,8 @@ TEST(Turns, WorkOnAThreadOfItsOwnFailsOnEachRankWithItsClass) {
 TEST(Turns, AWaitThatEndsByItselfLooksAlive) {
   std::atomic<int> beats = 0;
   const auto body = [&](std::unique_ptr<Gang> gang) {
-    const LongWork work = [&](const NoteProgressMade& got_on) -> absl::StatusOr<std::string> {
-      return WaitAlive(got_on, [&] {
+    const LongWork work = [&](const OnProgress& on_progress) -> absl::StatusOr<std::string> {
+      return WaitAlive(on_progress, [&] {
         for (int i = 0; i < 6000 && beats < 2; ++i) absl::SleepFor(absl::Milliseconds(10));
         return absl::AbortedError("it is over");
       });

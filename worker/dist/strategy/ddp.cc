@@ -134,14 +134,8 @@ class Ddp final : public Strategy {
 
   // All ranks have the same bits, whatever each might have read.
   void Restored(const Tensors& state) override {
-    if (group_.IsAlone()) return;
     const at::NoGradGuard no_grad;
-    c10d::BroadcastOptions options;
-    options.rootRank = 0;
-    for (const at::Tensor& tensor : state) {
-      Tensors tensors = {tensor};
-      group_.backend->broadcast(tensors, options)->wait();
-    }
+    for (const at::Tensor& tensor : state) group_.Broadcast(tensor, /*root=*/0);
   }
 
  private:
