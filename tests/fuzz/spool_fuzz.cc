@@ -71,10 +71,19 @@ std::string SomeRecord(FuzzInput& input) {
   return mw::EncodeSpoolRecord(kind, payload);
 }
 
+// An agent that finds a segment with one of the last numbers runs out of them, and says so; below
+// there are more than an input can use up.
+uint64_t SegmentNumber(uint64_t word) {
+  constexpr uint64_t kUsedAtMost = 1000;
+  const bool near_the_last =
+      word <= mw::kMaxSpoolSegment && mw::kMaxSpoolSegment - word < kUsedAtMost;
+  return near_the_last ? word - kUsedAtMost : word;
+}
+
 void PlantSegments(FuzzInput& input, muster::testing::MemoryFileSystem& fs) {
   const uint32_t count = input.Below(4);
   for (uint32_t i = 0; i < count; ++i) {
-    const uint64_t number = input.Chance(32) ? input.Word() : i + 1;
+    const uint64_t number = input.Chance(32) ? SegmentNumber(input.Word()) : i + 1;
     std::string bytes = input.Chance(240) ? std::string(mw::kSpoolMagic) : "";
     for (uint32_t record = input.Below(6); record > 0; --record) bytes += SomeRecord(input);
     if (input.Chance(48) && !bytes.empty()) bytes.resize(bytes.size() - 1);

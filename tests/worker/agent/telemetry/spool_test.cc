@@ -323,6 +323,19 @@ TEST_F(SpoolTest, AFullDiskAtAnyCallLosesNothingThatWasTaken) {
   EXPECT_LT(n, kMaxOperations);
 }
 
+// A restart would not read a segment of a higher number, and forget the marks in it.
+TEST_F(SpoolTest, NoSegmentIsBegunThatARestartWouldNotRead) {
+  const std::string folder = dir_ / "spool";
+  ASSERT_OK(fs_.MakeDirectories(folder));
+  ASSERT_OK(WriteFileAtomically(fs_, folder + "/" + SpoolSegmentName(kMaxSpoolSegment),
+                                kSpoolMagic));
+  auto spool = *Spool::Open(fs_, {folder, 1 << 20, 1 << 16});
+  const absl::Status appended = spool->Append(Metric(1));
+  EXPECT_THAT(appended, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(appended.message(), ::testing::HasSubstr("4611686018427387904.spool"));
+  EXPECT_EQ(spool->MetricMark(kKey), 0u);
+}
+
 TEST_F(SpoolTest, ABoundBelowFourSegmentsIsRefused) {
   EXPECT_THAT(Spool::Open(fs_, {dir_ / "spool", 100, 50}),
               StatusIs(absl::StatusCode::kInvalidArgument));
