@@ -143,6 +143,8 @@ const std::vector<Module>& Modules() {
       {"worker/optim/",
        {"common/fs/", "common/ckpt/", "worker/dist/collectives.h", "worker/kernels/"}},
       {"worker/data/base/", {"common/fs/", "common/ckpt/"}},
+      {"worker/data/formats/", {"common/fs/"}},
+      {"worker/data/index/", {"common/fs/", "common/ckpt/", "worker/data/formats/"}},
       {"worker/data/images/", {"common/fs/", "common/ckpt/", "worker/data/base/"}},
       {"worker/data/text/", {"common/fs/", "common/ckpt/", "worker/data/base/"}},
       {"worker/data/", {"worker/data/"}},

@@ -108,7 +108,8 @@ absl::Status Spool::StartSegment() {
   const uint64_t segment = before + 1;
   if (segment > kMaxSpoolSegment) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("spool: ", Path(before), " has the last number that a segment can have; end "
+        absl::StrCat("spool: ", Path(before),
+                     " has the last number that a segment can have; end "
                      "the agent and remove that file, which no agent wrote"));
   }
   MUSTER_ASSIGN_OR_RETURN(file_, fs_.CreateExclusive(Path(segment)));

@@ -1,0 +1,20 @@
+#include "common/fs/file_lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include "common/fs/errno_status.h"
+
+namespace muster {
+
+absl::StatusOr<FileLock> FileLock::Wait(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (fd.get() < 0) return FileErrno(errno, "open", path);
+  while (::flock(fd.get(), LOCK_EX) != 0) {
+    if (errno != EINTR) return FileErrno(errno, "flock", path);
+  }
+  return FileLock(std::move(fd));
+}
+
+}  // namespace muster

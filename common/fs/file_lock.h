@@ -1,0 +1,24 @@
+// Holds a file for one process at a time: an flock, which goes with the object or with the process,
+// however that ends. The file stays. Any thread.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "common/base/unique_fd.h"
+
+namespace muster {
+
+class FileLock {
+ public:
+  // Makes the file where it is not there, and waits for as long as another process holds it.
+  // `path` is named by errors: FileSystem's codes.
+  static absl::StatusOr<FileLock> Wait(const std::string& path);
+
+ private:
+  explicit FileLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+};
+
+}  // namespace muster

@@ -1,0 +1,234 @@
+#include "worker/data/index/sample_index.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/rng.h"
+#include "tests/support/faulty_file_system.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "worker/data/index/index_writer.h"
+
+namespace muster::worker {
+namespace {
+
+using ::absl::StatusCode;
+using ::muster::testing::FaultyFileSystem;
+using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kFileBytes = 1 << 20;
+
+// Sample i of some, in an order that is not theirs.
+std::string KeyOf(uint64_t i) { return absl::StrCat("class-", i % 7, "/picture-", i); }
+
+class SampleIndexTest : public ::testing::Test {
+ protected:
+  absl::Status Write(FileSystem& fs, uint64_t samples, uint64_t memory_bytes = 64u << 20) {
+    IndexWriter writer(fs, path_, memory_bytes);
+    for (int file = 0; file < 3; ++file)
+      writer.AddFile(absl::StrCat("/data/shard-", file, ".tar"), kFileBytes);
+    for (uint64_t n = 0; n < samples; ++n) {
+      const uint64_t i = (n * 7919) % samples;  // 7919 is prime
+      if (const absl::Status added = writer.Add({KeyOf(i), static_cast<uint32_t>(i % 3), i * 10,
+                                                 i % 11, static_cast<int64_t>(i % 7)});
+          !added.ok()) {
+        return added;
+      }
+    }
+    return writer.Finish({"ant", "bee", "cat", "dog", "eel", "fox", "gnu"});
+  }
+  std::string Bytes() const {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::vector<std::string> FilesBeside() {
+    std::vector<std::string> names;
+    const std::vector<FileInfo> files = *fs_.List(dir_.path());
+    for (const FileInfo& file : files) names.push_back(file.name);
+    return names;
+  }
+
+  FileSystem& fs_ = PosixFileSystem();
+  TempDir dir_;
+  const std::string path_ = dir_ / "train.idx";
+};
+
+TEST_F(SampleIndexTest, AnIdIsTheRankOfItsKeyInByteOrder) {
+  constexpr uint64_t kSamples = 1000;
+  ASSERT_OK(Write(fs_, kSamples));
+  const auto index = SampleIndex::Open(path_);
+  ASSERT_OK(index);
+  std::map<std::string, uint64_t> sorted;
+  for (uint64_t i = 0; i < kSamples; ++i) sorted[KeyOf(i)] = i;
+  ASSERT_EQ((*index)->size(), kSamples);
+  uint64_t id = 0;
+  for (const auto& [key, i] : sorted) {
+    const auto sample = (*index)->At(id);
+    ASSERT_OK(sample);
+    EXPECT_EQ(sample->key, key);
+    EXPECT_EQ(sample->file, i % 3);
+    EXPECT_EQ(sample->offset, i * 10);
+    EXPECT_EQ(sample->size, i % 11);
+    EXPECT_EQ(sample->label, static_cast<int64_t>(i % 7));
+    const auto found = (*index)->Find(key);
+    ASSERT_OK(found);
+    EXPECT_EQ(*found, id++);
+  }
+  EXPECT_THAT((*index)->Find("class-0/picture-7000"), StatusIs(StatusCode::kNotFound));
+  ASSERT_EQ((*index)->files(), 3u);
+  const auto file = (*index)->FileAt(1);
+  ASSERT_OK(file);
+  EXPECT_EQ(file->path, "/data/shard-1.tar");
+  EXPECT_EQ(file->size_bytes, kFileBytes);
+  EXPECT_EQ((*index)->class_names().size(), 7u);
+  EXPECT_EQ((*index)->least_label(), 0);
+  EXPECT_EQ((*index)->greatest_label(), 6);
+  EXPECT_EQ(FilesBeside(), std::vector<std::string>{"train.idx"});
+}
+
+TEST_F(SampleIndexTest, IsTheSameHoweverLittleMemoryItsWriterHas) {
+  ASSERT_OK(Write(fs_, 1000));
+  const std::string at_once = Bytes();
+  for (const uint64_t memory : {0u, 1000u, 20'000u}) {
+    ASSERT_OK(Write(fs_, 1000, memory));
+    EXPECT_TRUE(Bytes() == at_once) << memory;
+  }
+  EXPECT_EQ(FilesBeside(), std::vector<std::string>{"train.idx"});
+}
+
+// Where the bytes lie is no part of what the data are.
+TEST_F(SampleIndexTest, ItsFingerprintNamesTheContent) {
+  const auto fingerprint = [this](uint64_t offset, uint64_t size, int64_t label) {
+    IndexWriter writer(fs_, path_);
+    writer.AddFile(absl::StrCat("/data/", offset), kFileBytes);
+    EXPECT_OK(writer.Add({"a", 0, offset, size, label}));
+    EXPECT_OK(writer.Finish({}));
+    return (*SampleIndex::Open(path_))->fingerprint();
+  };
+  const std::string one = fingerprint(0, 10, 1);
+  EXPECT_EQ(fingerprint(512, 10, 1), one);
+  EXPECT_NE(fingerprint(0, 11, 1), one);
+  EXPECT_NE(fingerprint(0, 10, 2), one);
+}
+
+TEST_F(SampleIndexTest, ASplitMayBeEmpty) {
+  IndexWriter writer(fs_, path_);
+  ASSERT_OK(writer.Finish({}));
+  const auto index = SampleIndex::Open(path_);
+  ASSERT_OK(index);
+  EXPECT_EQ((*index)->size(), 0u);
+  EXPECT_EQ((*index)->greatest_label(), kNoLabel);
+  EXPECT_THAT((*index)->Find("a"), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(SampleIndexTest, OneSampleWithoutALabelLeavesTheSplitWithoutLabels) {
+  IndexWriter writer(fs_, path_);
+  writer.AddFile("/data/a", kFileBytes);
+  ASSERT_OK(writer.Add({"a", 0, 0, 1, 5}));
+  ASSERT_OK(writer.Add({"b", 0, 1, 1, kNoLabel}));
+  ASSERT_OK(writer.Finish({}));
+  EXPECT_EQ((*SampleIndex::Open(path_))->greatest_label(), kNoLabel);
+}
+
+TEST_F(SampleIndexTest, WhatCannotBeASampleIsRefused) {
+  IndexWriter writer(fs_, path_);
+  writer.AddFile("/data/a.tar", 100);
+  EXPECT_THAT(writer.Add({"a", 0, 90, 11, 0}), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(writer.Add({"a", 0, UINT64_MAX, 2, 0}), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(writer.Add({"a", 1, 0, 1, 0}), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(writer.Add({"", 0, 0, 1, 0}), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(writer.Add({"a", 0, 0, 1, -2}), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(writer.Add({"a", 0, 0, 1, int64_t{1} << 31}), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_OK(writer.Add({"a", 0, 90, 10, 0}));
+}
+
+TEST_F(SampleIndexTest, AKeyThatComesTwiceIsRefusedWithItsFiles) {
+  for (const uint64_t memory : {uint64_t{0}, uint64_t{1} << 20}) {
+    IndexWriter writer(fs_, path_, memory);
+    writer.AddFile("/data/a.tar", 100);
+    writer.AddFile("/data/b.tar", 100);
+    ASSERT_OK(writer.Add({"key", 0, 0, 1, 0}));
+    ASSERT_OK(writer.Add({"other", 0, 0, 1, 0}));
+    ASSERT_OK(writer.Add({"key", 1, 0, 1, 0}));
+    const absl::Status finished = writer.Finish({});
+    EXPECT_THAT(finished, StatusIs(StatusCode::kInvalidArgument));
+    EXPECT_THAT(finished.message(), HasSubstr("key"));
+    EXPECT_THAT(finished.message(), HasSubstr("a.tar"));
+    EXPECT_THAT(finished.message(), HasSubstr("b.tar"));
+    EXPECT_TRUE(FilesBeside().empty());
+  }
+}
+
+TEST_F(SampleIndexTest, AFullDiskAtAnyCallLeavesNoIndexOrAWholeOne) {
+  for (int n = 1;; ++n) {
+    FaultyFileSystem fs(fs_);
+    fs.FailAt(n, absl::ResourceExhaustedError("no space left"));
+    const absl::Status written = Write(fs, 200, /*memory_bytes=*/5000);
+    const auto index = SampleIndex::Open(path_);
+    EXPECT_EQ(index.ok() ? (*index)->size() : 200, 200u) << n;
+    if (written.ok()) {
+      EXPECT_OK(index);
+      EXPECT_GT(n, 20);
+      break;
+    }
+    // The next writer finds what this one left, and removes it.
+    ASSERT_OK(Write(fs_, 200, 5000)) << n;
+    EXPECT_EQ(FilesBeside(), std::vector<std::string>{"train.idx"}) << n;
+    ASSERT_OK(fs_.RemoveFile(path_));
+  }
+}
+
+// Reads all there is of an index of any bytes.
+void ReadWhole(const SampleIndex& index) {
+  for (uint64_t id = 0; id < index.size(); ++id) {
+    const auto sample = index.At(id);
+    if (sample.ok()) {
+      EXPECT_LT(sample->file, index.files());
+      (void)index.Find(sample->key);
+    } else {
+      EXPECT_THAT(sample, StatusIs(StatusCode::kDataLoss));
+    }
+  }
+  for (uint32_t file = 0; file < index.files(); ++file) (void)index.FileAt(file);
+}
+
+TEST_F(SampleIndexTest, AnIndexThatIsCutOffIsRefused) {
+  ASSERT_OK(Write(fs_, 5));
+  const std::string whole = Bytes();
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << whole.substr(0, bytes);
+    const auto index = SampleIndex::Open(path_);
+    EXPECT_THAT(index, StatusIs(StatusCode::kDataLoss)) << bytes;
+    EXPECT_THAT(index.status().message(), HasSubstr("train.idx"));
+  }
+}
+
+TEST_F(SampleIndexTest, AFlippedBitIsAnErrorOrAnotherPlace) {
+  ASSERT_OK(Write(fs_, 5));
+  const std::string whole = Bytes();
+  for (size_t byte = 0; byte < whole.size(); ++byte) {
+    for (const int bit : {0, 3, 7}) {
+      std::string changed = whole;
+      changed[byte] = static_cast<char>(changed[byte] ^ (1 << bit));
+      std::ofstream(path_, std::ios::binary | std::ios::trunc) << changed;
+      const auto index = SampleIndex::Open(path_);
+      if (index.ok()) ReadWhole(**index);
+    }
+  }
+}
+
+TEST_F(SampleIndexTest, AnIndexThatIsNotThereIsNotFound) {
+  EXPECT_THAT(SampleIndex::Open(path_), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(SampleIndex::Open(dir_.path()), StatusIs(StatusCode::kUnavailable));
+}
+
+}  // namespace
+}  // namespace muster::worker

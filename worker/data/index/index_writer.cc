@@ -1,0 +1,317 @@
+#include "worker/data/index/index_writer.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <queue>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/little_endian.h"
+#include "common/base/status_macros.h"
+#include "common/ckpt/block_hasher.h"
+#include "worker/data/index/index_layout.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr absl::string_view kPartSuffix = ".part";
+constexpr size_t kAppendBytes = 1u << 20;
+constexpr uint64_t kRunReadBytes = 1u << 20;
+// Of a sample that is kept, beside its key.
+constexpr uint64_t kKeptOverheadBytes = 96;
+constexpr size_t kRunRecordHeaderBytes = 4 + 8 + 8 + 4 + 4;
+
+// A file that is appended to in large pieces.
+class AppendedFile {
+ public:
+  static absl::StatusOr<AppendedFile> Create(FileSystem& fs, const std::string& path) {
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.CreateExclusive(path));
+    return AppendedFile(std::move(file));
+  }
+
+  absl::Status Append(absl::string_view bytes) {
+    absl::StrAppend(&waiting_, bytes);
+    return waiting_.size() < kAppendBytes ? absl::OkStatus() : Flush();
+  }
+  absl::Status Flush() {
+    MUSTER_RETURN_IF_ERROR(file_->Append(waiting_));
+    waiting_.clear();
+    return absl::OkStatus();
+  }
+  absl::Status SyncAndClose() {
+    MUSTER_RETURN_IF_ERROR(Flush());
+    MUSTER_RETURN_IF_ERROR(file_->Sync());
+    return file_->Close();
+  }
+
+ private:
+  explicit AppendedFile(std::unique_ptr<WritableFile> file) : file_(std::move(file)) {}
+
+  std::unique_ptr<WritableFile> file_;
+  std::string waiting_;
+};
+
+absl::Status AppendWholeFile(FileSystem& fs, const std::string& path, AppendedFile& to) {
+  std::string buffer(kAppendBytes, '\0');
+  for (uint64_t offset = 0;;) {
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t got,
+                            fs.ReadAt(path, offset, buffer.data(), buffer.size()));
+    if (got == 0) return absl::OkStatus();
+    MUSTER_RETURN_IF_ERROR(to.Append(absl::string_view(buffer).substr(0, got)));
+    offset += got;
+  }
+}
+
+}  // namespace
+
+// Samples in the order of their keys: those in memory, or some that were put aside.
+class IndexWriter::Run {
+ public:
+  // In memory; `kept` is sorted.
+  explicit Run(std::vector<Kept>* kept) : kept_(kept) {}
+  // In a file.
+  Run(FileSystem& fs, std::string path) : fs_(&fs), path_(std::move(path)) {}
+
+  static std::string Encode(const Kept& sample) {
+    std::string record;
+    AppendLittleEndian(record, static_cast<uint32_t>(sample.key.size()));
+    AppendLittleEndian(record, sample.offset);
+    AppendLittleEndian(record, sample.size);
+    AppendLittleEndian(record, sample.file);
+    AppendLittleEndian(record, static_cast<uint32_t>(sample.label));
+    return record + sample.key;
+  }
+
+  // The next one; nothing at the end.
+  absl::StatusOr<std::optional<Kept>> Next() {
+    if (kept_ != nullptr) {
+      if (next_ == kept_->size()) return std::nullopt;
+      return std::move((*kept_)[next_++]);
+    }
+    MUSTER_ASSIGN_OR_RETURN(const bool more, Fill(kRunRecordHeaderBytes));
+    if (!more) return std::nullopt;
+    const uint32_t key_bytes = ReadLittleEndian<uint32_t>(buffer_.data() + begin_);
+    MUSTER_ASSIGN_OR_RETURN(const bool whole, Fill(kRunRecordHeaderBytes + key_bytes));
+    if (!whole) return absl::DataLossError(absl::StrCat(path_, ": a record is cut off"));
+    const char* record = buffer_.data() + begin_;
+    Kept sample;
+    sample.offset = ReadLittleEndian<uint64_t>(record + 4);
+    sample.size = ReadLittleEndian<uint64_t>(record + 12);
+    sample.file = ReadLittleEndian<uint32_t>(record + 20);
+    sample.label = static_cast<int32_t>(ReadLittleEndian<uint32_t>(record + 24));
+    sample.key.assign(record + kRunRecordHeaderBytes, key_bytes);
+    begin_ += kRunRecordHeaderBytes + key_bytes;
+    return sample;
+  }
+
+ private:
+  // Whether the buffer has so many bytes from begin_ on.
+  absl::StatusOr<bool> Fill(size_t bytes) {
+    if (buffer_.size() - begin_ >= bytes) return true;
+    buffer_.erase(0, begin_);
+    begin_ = 0;
+    while (buffer_.size() < bytes) {
+      const size_t had = buffer_.size();
+      buffer_.resize(had + std::max<size_t>(kRunReadBytes, bytes));
+      MUSTER_ASSIGN_OR_RETURN(const uint64_t got, fs_->ReadAt(path_, offset_, buffer_.data() + had,
+                                                              buffer_.size() - had));
+      buffer_.resize(had + got);
+      offset_ += got;
+      if (got == 0) return false;
+    }
+    return true;
+  }
+
+  std::vector<Kept>* kept_ = nullptr;
+  size_t next_ = 0;
+  FileSystem* fs_ = nullptr;
+  std::string path_;
+  uint64_t offset_ = 0;
+  std::string buffer_;
+  size_t begin_ = 0;
+};
+
+// What is written of the samples, in the order of their keys.
+class IndexWriter::Parts {
+ public:
+  Parts(AppendedFile entries, AppendedFile keys)
+      : entries_(std::move(entries)), keys_(std::move(keys)) {}
+
+  absl::Status Add(const Kept& sample) {
+    key_bytes_ += sample.key.size();
+    sample_bytes_ += sample.size;
+    least_ = samples_ == 0 ? sample.label : std::min<int64_t>(least_, sample.label);
+    greatest_ = samples_ == 0 ? sample.label : std::max<int64_t>(greatest_, sample.label);
+    ++samples_;
+    std::string content;
+    AppendLittleEndian(content, static_cast<uint32_t>(sample.key.size()));
+    content += sample.key;
+    AppendLittleEndian(content, static_cast<uint32_t>(sample.label));
+    AppendLittleEndian(content, sample.size);
+    hasher_.Update(content);
+    MUSTER_RETURN_IF_ERROR(entries_.Append(
+        EncodeIndexEntry({sample.offset, key_bytes_, sample.size, sample.file, sample.label})));
+    return keys_.Append(sample.key);
+  }
+
+  nlohmann::json Footer() {
+    const bool labelled = samples_ > 0 && least_ >= 0;
+    return {{"samples", samples_},
+            {"key_bytes", key_bytes_},
+            {"sample_bytes", sample_bytes_},
+            {"least_label", labelled ? least_ : kNoLabel},
+            {"greatest_label", labelled ? greatest_ : kNoLabel},
+            {"fingerprint", HashToHex(hasher_.Finish().whole)}};
+  }
+
+  AppendedFile& entries() { return entries_; }
+  AppendedFile& keys() { return keys_; }
+
+ private:
+  AppendedFile entries_, keys_;
+  BlockHasher hasher_;
+  uint64_t samples_ = 0, key_bytes_ = 0, sample_bytes_ = 0;
+  int64_t least_ = kNoLabel, greatest_ = kNoLabel;
+};
+
+uint32_t IndexWriter::AddFile(const std::string& path, uint64_t size_bytes) {
+  files_.push_back({path, size_bytes});
+  return static_cast<uint32_t>(files_.size() - 1);
+}
+
+absl::Status IndexWriter::Add(const FoundSample& sample) {
+  if (sample.file >= files_.size())
+    return absl::InvalidArgumentError(absl::StrCat("sample ", sample.key, " lies in no file"));
+  const SourceFile& file = files_[sample.file];
+  if (sample.offset > file.size_bytes || sample.size > file.size_bytes - sample.offset) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path, ": sample ", sample.key, " would end at ", sample.offset, " + ",
+                     sample.size, " bytes, and the file has ", file.size_bytes));
+  }
+  if (sample.key.empty() || sample.key.size() > kMaxKeyBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(file.path, ": a sample's key has ",
+                                                   sample.key.size(), " bytes; 1 to ", kMaxKeyBytes,
+                                                   " are taken"));
+  }
+  if (sample.label < kNoLabel || sample.label > std::numeric_limits<int32_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat(file.path, ": sample ", sample.key,
+                                                   " has the label ", sample.label,
+                                                   "; 0 to 2147483647 are taken"));
+  }
+  kept_.push_back({std::string(sample.key), sample.offset, sample.size, sample.file,
+                   static_cast<int32_t>(sample.label)});
+  ++samples_;
+  kept_bytes_ += sample.key.size() + kKeptOverheadBytes;
+  return kept_bytes_ > memory_bytes_ ? PutAside() : absl::OkStatus();
+}
+
+std::string IndexWriter::PartPath(const std::string& what) const {
+  return absl::StrCat(path_, ".", what, kPartSuffix);
+}
+
+void IndexWriter::Sort() {
+  std::sort(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) { return a.key < b.key; });
+}
+
+absl::Status IndexWriter::PutAside() {
+  if (runs_ == 0) MUSTER_RETURN_IF_ERROR(RemoveLeftovers());
+  Sort();
+  MUSTER_ASSIGN_OR_RETURN(AppendedFile file,
+                          AppendedFile::Create(fs_, PartPath(absl::StrCat("run-", runs_))));
+  ++runs_;
+  for (const Kept& sample : kept_) MUSTER_RETURN_IF_ERROR(file.Append(Run::Encode(sample)));
+  kept_.clear();
+  kept_bytes_ = 0;
+  return file.Flush();
+}
+
+absl::Status IndexWriter::RemoveLeftovers() {
+  const std::string folder = ParentFolder(path_);
+  MUSTER_RETURN_IF_ERROR(fs_.MakeDirectories(folder));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> files, fs_.List(folder));
+  const std::string start = path_.substr(path_.rfind('/') + 1) + ".";
+  for (const FileInfo& file : files) {
+    if (absl::StartsWith(file.name, start) && absl::EndsWith(file.name, kPartSuffix))
+      MUSTER_RETURN_IF_ERROR(fs_.RemoveFile(absl::StrCat(folder, "/", file.name)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IndexWriter::Finish(const std::vector<std::string>& class_names) {
+  if (runs_ == 0) MUSTER_RETURN_IF_ERROR(RemoveLeftovers());
+  const absl::Status written = WriteIndex(class_names);
+  const absl::Status removed = RemoveLeftovers();
+  return written.ok() ? removed : written;
+}
+
+absl::Status IndexWriter::TwiceTheKey(const Kept& a, const Kept& b) const {
+  return absl::InvalidArgumentError(absl::StrCat("two samples have the key ", a.key, ": in ",
+                                                 files_[a.file].path, " and in ",
+                                                 files_[b.file].path));
+}
+
+absl::Status IndexWriter::WriteIndex(const std::vector<std::string>& class_names) {
+  Sort();
+  std::vector<Run> runs;
+  for (int i = 0; i < runs_; ++i) runs.emplace_back(fs_, PartPath(absl::StrCat("run-", i)));
+  runs.emplace_back(&kept_);
+
+  const std::string whole = PartPath("whole"), keys = PartPath("keys");
+  MUSTER_ASSIGN_OR_RETURN(AppendedFile entries_file, AppendedFile::Create(fs_, whole));
+  MUSTER_ASSIGN_OR_RETURN(AppendedFile keys_file, AppendedFile::Create(fs_, keys));
+  Parts parts(std::move(entries_file), std::move(keys_file));
+  AppendedFile& index = parts.entries();
+  MUSTER_RETURN_IF_ERROR(index.Append(kIndexMagic));
+
+  // The smallest of each run's next samples comes next.
+  struct Head {
+    Kept sample;
+    size_t run = 0;
+    bool operator>(const Head& other) const { return sample.key > other.sample.key; }
+  };
+  std::priority_queue<Head, std::vector<Head>, std::greater<Head>> heads;
+  const auto advance = [&](size_t run) -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(std::optional<Kept> next, runs[run].Next());
+    if (next.has_value()) heads.push({*std::move(next), run});
+    return absl::OkStatus();
+  };
+  for (size_t run = 0; run < runs.size(); ++run) MUSTER_RETURN_IF_ERROR(advance(run));
+  std::optional<Kept> before;
+  while (!heads.empty()) {
+    Head head = heads.top();
+    heads.pop();
+    if (before.has_value() && before->key == head.sample.key)
+      return TwiceTheKey(*before, head.sample);
+    MUSTER_RETURN_IF_ERROR(parts.Add(head.sample));
+    before = std::move(head.sample);
+    MUSTER_RETURN_IF_ERROR(advance(head.run));
+  }
+
+  MUSTER_RETURN_IF_ERROR(parts.keys().Flush());
+  MUSTER_RETURN_IF_ERROR(index.Flush());
+  MUSTER_RETURN_IF_ERROR(AppendWholeFile(fs_, keys, index));
+  uint64_t path_bytes = 0;
+  for (const SourceFile& file : files_) {
+    path_bytes += file.path.size();
+    MUSTER_RETURN_IF_ERROR(index.Append(EncodeIndexFile({file.size_bytes, path_bytes})));
+  }
+  for (const SourceFile& file : files_) MUSTER_RETURN_IF_ERROR(index.Append(file.path));
+  nlohmann::json footer = parts.Footer();
+  footer["files"] = files_.size();
+  footer["path_bytes"] = path_bytes;
+  footer["classes"] = class_names;
+  const std::string text = footer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (text.size() > kMaxIndexFooterBytes)
+    return absl::InvalidArgumentError("the names of the classes are too long");
+  MUSTER_RETURN_IF_ERROR(index.Append(text));
+  MUSTER_RETURN_IF_ERROR(index.Append(EncodeIndexTail(text)));
+  MUSTER_RETURN_IF_ERROR(index.SyncAndClose());
+  MUSTER_RETURN_IF_ERROR(fs_.Rename(whole, path_));
+  return fs_.SyncDirectory(ParentFolder(path_));
+}
+
+}  // namespace muster::worker

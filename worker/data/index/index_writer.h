@@ -1,0 +1,70 @@
+// Makes the index of a split (sample_index.h) of the samples that a format finds, in any order.
+//
+// Bounded memory: samples beyond a bound are sorted and put aside in files beside the index, which
+// are merged at the end. The index appears under its name when it is whole; what a failed or killed
+// writer leaves are files whose names end in ".part", which the next writer of that index removes.
+// Two processes must not write one index at a time. One thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/fs/file_system.h"
+#include "worker/data/formats/sample_sink.h"
+
+namespace muster::worker {
+
+inline constexpr uint64_t kMaxKeyBytes = 64u << 10;
+
+class IndexWriter final : public SampleSink {
+ public:
+  // The index will be at `path`. `memory_bytes`: for samples that are not put aside yet.
+  IndexWriter(FileSystem& fs, std::string path, uint64_t memory_bytes = 64u << 20)
+      : fs_(fs), path_(std::move(path)), memory_bytes_(memory_bytes) {}
+
+  uint32_t AddFile(const std::string& path, uint64_t size_bytes) override;
+  // INVALID_ARGUMENT also for a key above kMaxKeyBytes, or a label that is no 32-bit number.
+  absl::Status Add(const FoundSample& sample) override;
+
+  uint64_t samples() const { return samples_; }
+
+  // Writes the index. INVALID_ARGUMENT when two samples have one key: their files are named.
+  absl::Status Finish(const std::vector<std::string>& class_names);
+
+ private:
+  struct Kept {
+    std::string key;
+    uint64_t offset = 0;
+    uint64_t size = 0;
+    uint32_t file = 0;
+    int32_t label = 0;
+  };
+  class Run;
+  class Parts;
+
+  void Sort();
+  absl::Status PutAside();
+  absl::Status RemoveLeftovers();
+  absl::Status WriteIndex(const std::vector<std::string>& class_names);
+  std::string PartPath(const std::string& what) const;
+  absl::Status TwiceTheKey(const Kept& a, const Kept& b) const;
+
+  FileSystem& fs_;
+  const std::string path_;
+  const uint64_t memory_bytes_;
+  struct SourceFile {
+    std::string path;
+    uint64_t size_bytes = 0;
+  };
+  std::vector<SourceFile> files_;
+  std::vector<Kept> kept_;
+  uint64_t kept_bytes_ = 0;
+  uint64_t samples_ = 0;
+  int runs_ = 0;  // put aside
+};
+
+}  // namespace muster::worker
