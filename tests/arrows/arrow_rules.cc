@@ -147,6 +147,7 @@ const std::vector<Module>& Modules() {
       {"worker/data/index/", {"common/fs/", "common/ckpt/", "worker/data/formats/"}},
       {"worker/data/images/", {"common/fs/", "common/ckpt/", "worker/data/base/"}},
       {"worker/data/text/", {"common/fs/", "common/ckpt/", "worker/data/base/"}},
+      {"worker/data/pictures/", {"worker/kernels/instruction_sets.h"}},
       {"worker/data/", {"worker/data/"}},
       {"worker/checkpoint/", {"common/fs/", "common/ckpt/", "worker/dist/collectives.h"}},
       {"worker/dist/base/", {"common/os/"}},
