@@ -32,6 +32,7 @@ struct FileInfo {
   std::string name;  // without its folder
   bool is_directory = false;
   uint64_t size_bytes = 0;
+  bool is_link = false;  // then neither tells what it points to; FileSize and List follow it
 };
 
 class FileSystem {

@@ -223,6 +223,7 @@ absl::StatusOr<std::vector<FileInfo>> ListSome(const UniqueFd& opened, const std
       return FileErrno(errno, "stat", absl::StrCat(folder, "/", file.name));
     }
     file.is_directory = S_ISDIR(info.st_mode);
+    file.is_link = S_ISLNK(info.st_mode);
     file.size_bytes = static_cast<uint64_t>(info.st_size);
     files.push_back(std::move(file));
   }

@@ -1,0 +1,43 @@
+// What the data at a path are, and which files belong to which split.
+//
+//   a folder of class folders          an image folder, split by train/, val/, test/ above it
+//   *.tar                              WebDataset
+//   *.tfrecord, *-00000-of-01024       TFRecord
+//   *.rec                              RecordIO
+//   a folder with data.mdb             LMDB
+//   *.parquet, *.npy                   told, for other readers
+//
+// Used where a job names its data by a path only. Looks at names; at a file's first bytes where its
+// name says nothing. Any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/fs/file_system.h"
+
+namespace muster::worker {
+
+enum class DataFormat { kImageFolder, kWebDataset, kTfRecord, kRecordIo, kLmdb, kParquet, kNpy };
+const char* DataFormatName(DataFormat format);  // "an image folder", "WebDataset", ...
+
+// Of an image folder the "file" is the folder that holds the classes; of LMDB it is data.mdb.
+struct FoundData {
+  DataFormat format = DataFormat::kImageFolder;
+  // Paths in byte order.
+  std::vector<std::string> train;
+  std::vector<std::string> validation;
+  std::vector<std::string> test;
+  std::vector<std::string> unnamed;  // whose names tell no split
+};
+
+// `path` is a folder, a file or a pattern (file_pattern.h). A split is told by a folder train,
+// validation, val, valid or test, else by such a word in a file's name: "train-000000.tar",
+// "imagenet2012-validation.tfrecord-00000-of-00064". INVALID_ARGUMENT: nothing that is known,
+// several formats beside each other, two folders for one split. NOT_FOUND, and errors of
+// FileSystem.
+absl::StatusOr<FoundData> FindFormat(FileSystem& fs, const std::string& path);
+
+}  // namespace muster::worker
