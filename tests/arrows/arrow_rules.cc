@@ -143,7 +143,6 @@ const std::vector<Module>& Modules() {
       {"worker/optim/",
        {"common/fs/", "common/ckpt/", "worker/dist/collectives.h", "worker/kernels/"}},
       {"worker/data/base/", {"common/fs/", "common/ckpt/"}},
-      {"worker/data/formats/", {"common/fs/"}},
       {"worker/data/index/", {"common/fs/", "common/ckpt/", "worker/data/formats/"}},
       {"worker/data/formats/", {"common/fs/", "worker/data/formats/parse/"}},
       {"worker/data/formats/parse/",
