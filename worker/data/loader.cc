@@ -1,5 +1,7 @@
 #include "worker/data/loader.h"
 
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -14,10 +16,35 @@ namespace {
 constexpr int64_t kStandIns = 2;
 
 // The rank's places of the global batch with the other halves of the pairs that it has one half of
-// (Augmenter::Mix): at most two more.
+// (pair_mix.h): at most two more.
 Shard WholePairs(const Shard& share, uint64_t global_batch) {
   if (share.size() == 0) return share;
   return {share.begin - share.begin % 2, std::min(share.end + share.end % 2, global_batch)};
+}
+
+// Mixes the two samples of each pair of places; the last of an odd number stays as it is. Requires
+// whole pairs but for that. Targets become float [n, classes], each row adding to 1.
+void MixPairs(const Augmenter& augmenter, const EpochPlace& first, const Dataset& dataset,
+              Batch& batch) {
+  const std::vector<int64_t>& shape = dataset.shape();
+  const int64_t samples = batch.inputs.size(0), size = batch.inputs.numel() / samples;
+  const bool picture = shape.size() == 3;
+  const auto at = [&, values = batch.inputs.mutable_data_ptr<float>()](int64_t i) {
+    if (!picture) return Picture{values + i * size, size, 1, 1};
+    return Picture{values + i * size, shape[0], shape[1], shape[2]};
+  };
+  const PairMix mix = augmenter.DrawMix(at(0).height, at(0).width, first);
+  const at::Tensor soft = at::zeros({samples, dataset.classes()});
+  float* rows = soft.mutable_data_ptr<float>();
+  const int64_t* classes = batch.targets.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t partner = std::min(i ^ 1, samples - 1);
+    if (i < partner) MixPair(mix, at(i), at(partner));
+    float* row = rows + i * dataset.classes();
+    row[classes[i]] += mix.share;
+    row[classes[partner]] += mix.rest();
+  }
+  batch.targets = soft;
 }
 
 }  // namespace
@@ -44,12 +71,11 @@ Batch Loader::TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const {
       transform_.Evaluate(sample, slots[place]);
       continue;
     }
-    RandomStream random = augmenter_->StreamOf(step, static_cast<int64_t>(read.begin) + place);
-    transform_.Train(sample, random, slots[place]);
+    transform_.Train(sample, sampler_.PlaceOf(step, read.begin + i), slots[place]);
   }
   batch.inputs = slots.part().inputs;
   batch.targets = slots.part().targets;
-  if (mixes) augmenter_->Mix(batch.inputs, batch.targets, step);
+  if (mixes) MixPairs(*augmenter_, sampler_.PlaceOf(step, 0), dataset_, batch);
   if (read.size() != share.size()) {
     const auto before = static_cast<int64_t>(share.begin - read.begin);
     batch.inputs = batch.inputs.narrow(0, before, batch.count);

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "worker/data/augment/augment.h"
 #include "worker/data/base/dataset.h"
-#include "worker/data/images/augment.h"
 #include "worker/data/sampler.h"
 #include "worker/data/transform.h"
 

@@ -118,6 +118,11 @@ std::vector<int64_t> Sampler::Ids(uint64_t step, const Shard& places) const {
   return ids;
 }
 
+EpochPlace Sampler::PlaceOf(uint64_t step, uint64_t place) const {
+  const uint64_t position = PositionOf(step) + place;
+  return {position / samples_, position % samples_};
+}
+
 double Sampler::EpochAt(uint64_t step) const {
   return static_cast<double>(PositionOf(step)) / static_cast<double>(samples_);
 }

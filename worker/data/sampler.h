@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "worker/data/base/epoch_place.h"
+
 namespace muster::worker {
 
 // A place in [0, size) for each place in [0, size), without repeats. Requires place < size.
@@ -46,6 +48,9 @@ class Sampler {
   std::vector<int64_t> Ids(uint64_t step, uint32_t rank, uint32_t world) const;
   // Likewise for some places of the global batch.
   std::vector<int64_t> Ids(uint64_t step, const Shard& places) const;
+
+  // Where the sample at this place of the step's global batch stands.
+  EpochPlace PlaceOf(uint64_t step, uint64_t place) const;
 
   // Epochs consumed when `step` steps are done.
   double EpochAt(uint64_t step) const;

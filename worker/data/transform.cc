@@ -21,7 +21,7 @@ c10::ScalarType Transform::input_type() const {
   return IsBytes(dataset_) ? at::kFloat : dataset_.input_type();
 }
 
-void Transform::Train(const StoredSample& sample, RandomStream& random,
+void Transform::Train(const StoredSample& sample, const EpochPlace& place,
                       const SampleSlot& slot) const {
   if (augmenter_ == nullptr || !augmenter_->config().changes_pictures())
     return Evaluate(sample, slot);
@@ -33,7 +33,7 @@ void Transform::Train(const StoredSample& sample, RandomStream& random,
     dataset_.Decode(sample, slot);
     InputsToPixels(dataset_.pixels(), picture);
   }
-  augmenter_->Change(picture, random);
+  augmenter_->Change(picture, place);
   PixelsToInputs(dataset_.pixels(), picture);
 }
 

@@ -1,8 +1,8 @@
 // From a sample's stored bytes to what the model is given, written into the sample's slot of a
 // batch: decoded, scaled, and in training augmented.
 //
-// Used by the loader. What is drawn comes from a stream of the sample's place in the batch
-// (Augmenter::StreamOf), so that it does not matter who transforms which sample when. Immutable
+// Used by the loader. What is drawn follows from the sample's place in the order of training
+// (EpochPlace), so that it does not matter who transforms which sample when. Immutable
 // after its making; any thread may call.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 #include <cstdint>
 
+#include "worker/data/augment/augment.h"
 #include "worker/data/base/dataset.h"
-#include "worker/data/base/random_stream.h"
-#include "worker/data/images/augment.h"
+#include "worker/data/base/epoch_place.h"
 
 namespace muster::worker {
 
@@ -28,8 +28,8 @@ class Transform {
   // Of a batch's inputs; those of its targets are the dataset's.
   c10::ScalarType input_type() const;
 
-  // For training: `random` is the stream of the sample's place.
-  void Train(const StoredSample& sample, RandomStream& random, const SampleSlot& slot) const;
+  // For training, of the sample that stands at this place.
+  void Train(const StoredSample& sample, const EpochPlace& place, const SampleSlot& slot) const;
   void Evaluate(const StoredSample& sample, const SampleSlot& slot) const;
 
  private:

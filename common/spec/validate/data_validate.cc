@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/spec/validate/spec_checks.h"
 #include "common/spec/validate/train_validate.h"
 
@@ -112,14 +114,41 @@ class DataValidator : public SpecChecks {
 
   void Check(const v1::Augment& augment) {
     const std::string path = "train.augment.";
-    Whole(path + "crop_padding", augment.crop_padding(), 0, 1024);
     Range(path + "crop_min_area", augment.crop_min_area(), 0, 1);
+    Whole(path + "crop_padding", augment.crop_padding(), 0, 1024);
     Range(path + "flip", augment.flip(), 0, 1);
+    Range(path + "vertical_flip", augment.vertical_flip(), 0, 1);
+    CheckPolicy(augment);
     Whole(path + "rand_augment_operations", augment.rand_augment_operations(), 0, 16);
     Range(path + "rand_augment_magnitude", augment.rand_augment_magnitude(), 0, 30);
+    Check(augment.color_jitter());
+    Range(path + "grey", augment.grey(), 0, 1);
+    Range(path + "blur", augment.blur(), 0, 1);
     Range(path + "erase", augment.erase(), 0, 1);
     Range(path + "mixup", augment.mixup(), 0, 10);
     Range(path + "cutmix", augment.cutmix(), 0, 10);
+  }
+
+  // Each changes a picture as much as it can bear.
+  void CheckPolicy(const v1::Augment& augment) {
+    std::vector<std::string> policies;
+    if (augment.rand_augment_operations() > 0) policies.push_back("rand_augment_operations");
+    if (augment.trivial_augment()) policies.push_back("trivial_augment");
+    const bool found = augment.auto_augment() != v1::AUTO_AUGMENT_UNSPECIFIED &&
+                       augment.auto_augment() != v1::AUTO_AUGMENT_NONE;
+    if (found) policies.push_back("auto_augment");
+    if (policies.size() < 2) return;
+    Fault("train.augment",
+          absl::StrCat("has ", absl::StrJoin(policies, " and "), ": keep one of them"));
+  }
+
+  void Check(const v1::ColorJitter& jitter) {
+    const std::string path = "train.augment.color_jitter.";
+    Range(path + "brightness", jitter.brightness(), 0, 10);
+    Range(path + "contrast", jitter.contrast(), 0, 10);
+    Range(path + "saturation", jitter.saturation(), 0, 10);
+    Range(path + "hue", jitter.hue(), 0, 0.5);
+    Range(path + "chance", jitter.chance(), 0, 1);
   }
 
   void Check(const v1::Digits& digits) {

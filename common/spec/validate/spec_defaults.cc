@@ -106,13 +106,28 @@ void FillData(v1::Data& data) {
   MUSTER_DEFAULT(data, subset, 0);
 }
 
+void FillColorJitter(v1::ColorJitter& jitter) {
+  MUSTER_DEFAULT(jitter, brightness, 0.0);
+  MUSTER_DEFAULT(jitter, contrast, 0.0);
+  MUSTER_DEFAULT(jitter, saturation, 0.0);
+  MUSTER_DEFAULT(jitter, hue, 0.0);
+  MUSTER_DEFAULT(jitter, chance, 1.0);
+}
+
 void FillAugment(v1::Augment& augment) {
-  MUSTER_DEFAULT(augment, crop_padding, 0);
   MUSTER_DEFAULT(augment, crop_min_area, 0.0);
+  MUSTER_DEFAULT(augment, crop_padding, 0);
   MUSTER_DEFAULT(augment, flip, 0.0);
+  MUSTER_DEFAULT(augment, vertical_flip, 0.0);
   MUSTER_DEFAULT(augment, rand_augment_operations, 0);
   MUSTER_DEFAULT(augment, rand_augment_magnitude, 9.0);
+  MUSTER_DEFAULT(augment, trivial_augment, false);
+  MUSTER_DEFAULT(augment, auto_augment, v1::AUTO_AUGMENT_NONE);
+  FillColorJitter(*augment.mutable_color_jitter());
+  MUSTER_DEFAULT(augment, grey, 0.0);
+  MUSTER_DEFAULT(augment, blur, 0.0);
   MUSTER_DEFAULT(augment, erase, 0.0);
+  MUSTER_DEFAULT(augment, erase_fill, v1::ERASE_FILL_HALF);
   MUSTER_DEFAULT(augment, mixup, 0.0);
   MUSTER_DEFAULT(augment, cutmix, 0.0);
 }

@@ -140,5 +140,14 @@ TEST(SamplerTest, AShortLastBatchMayLeaveARankEmpty) {
   EXPECT_EQ(sampler.Ids(1, 1, 2).size(), 1u);
 }
 
+TEST(SamplerTest, PlacesGoOnFromStepToStepAndFromEpochToEpoch) {
+  const Sampler sampler(10, 4, 0);
+  EXPECT_EQ(sampler.PlaceOf(0, 0), (EpochPlace{0, 0}));
+  EXPECT_EQ(sampler.PlaceOf(1, 3), (EpochPlace{0, 7}));
+  EXPECT_EQ(sampler.PlaceOf(2, 1), (EpochPlace{0, 9}));
+  EXPECT_EQ(sampler.PlaceOf(2, 2), (EpochPlace{1, 0}));  // the batch reaches over the end
+  EXPECT_EQ(sampler.PlaceOf(25, 0), (EpochPlace{10, 0}));
+}
+
 }  // namespace
 }  // namespace muster::worker

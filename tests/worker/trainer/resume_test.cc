@@ -79,8 +79,8 @@ void Fp16(Train& train) {
 }
 
 void Augmented(Train& train) {
-  train.augment = {.crop_padding = 2,
-                   .crop_min_area = 0.5,
+  train.augment = {.crop_min_area = 0.5,
+                   .crop_padding = 2,
                    .flip = 0.5,
                    .rand_augment_operations = 2,
                    .rand_augment_magnitude = 9,

@@ -12,14 +12,10 @@
 
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
+#include "worker/data/base/pixel_scale.h"
 #include "worker/data/base/sample_source.h"
 
 namespace muster::worker {
-
-// How inputs follow from pixels: input = (pixel - mean) / std for each channel, pixels from 0 to 1.
-struct PixelScale {
-  std::vector<float> mean, std;  // one for each channel; empty: the inputs are not pixels
-};
 
 // A sample's place in a batch: for so many bytes as its input and its target have there.
 struct SampleSlot {

@@ -97,6 +97,15 @@ absl::StatusOr<PixelScale> ScaleFor(const NumpyConfig& config, const Dataset::Pa
   return PixelScale{config.mean, config.std};
 }
 
+// In place: pixels [n, channels, ...], float and without gaps, become inputs.
+void Normalize(at::Tensor& pixels, const PixelScale& scale) {
+  const int64_t channels = pixels.size(1),
+                size = pixels.numel() / std::max<int64_t>(1, pixels.size(0));
+  float* values = pixels.mutable_data_ptr<float>();
+  for (int64_t sample = 0; sample < pixels.size(0); ++sample)
+    PixelsToInputs(scale, {values + sample * size, channels, size / channels, 1});
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadNumpy(FileSystem& fs, const NumpyConfig& config) {

@@ -1,6 +1,6 @@
 #include "worker/data/images/pixels.h"
 
-#include <algorithm>
+#include <cstdint>
 
 namespace muster::worker {
 
@@ -26,14 +26,6 @@ void InputsToPixels(const PixelScale& scale, Picture picture) {
     const float mean = scale.mean[channel], std = scale.std[channel];
     for (int64_t i = 0; i < plane; ++i) values[i] = values[i] * std + mean;
   }
-}
-
-void Normalize(at::Tensor& pixels, const PixelScale& scale) {
-  const int64_t channels = pixels.size(1),
-                size = pixels.numel() / std::max<int64_t>(1, pixels.size(0));
-  float* values = pixels.mutable_data_ptr<float>();
-  for (int64_t sample = 0; sample < pixels.size(0); ++sample)
-    PixelsToInputs(scale, {values + sample * size, channels, size / channels, 1});
 }
 
 }  // namespace muster::worker

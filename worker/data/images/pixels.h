@@ -1,11 +1,10 @@
-// From pixels to inputs and back: the arithmetic of a PixelScale. Pure.
+// From pixels to inputs and back: the arithmetic of a PixelScale. Pure; needs nothing
+// of torch.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include "absl/strings/string_view.h"
-#include "worker/data/base/dataset.h"
-#include "worker/data/images/picture_ops.h"
+#include "worker/data/augment/picture_ops.h"
+#include "worker/data/base/pixel_scale.h"
 
 namespace muster::worker {
 
@@ -15,8 +14,5 @@ void BytesToPixels(absl::string_view stored, Picture picture);
 // In place: pixels become inputs, and inputs pixels. A scale has one number for each channel.
 void PixelsToInputs(const PixelScale& scale, Picture picture);
 void InputsToPixels(const PixelScale& scale, Picture picture);
-
-// In place: pixels [n, channels, ...], float and without gaps, become inputs.
-void Normalize(at::Tensor& pixels, const PixelScale& scale);
 
 }  // namespace muster::worker

@@ -59,6 +59,57 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::JobSpec&
   return Classify(absl::InvalidArgumentError("train.data names no source"), kStartFailed);
 }
 
+AutoAugmentPolicy PolicyOf(trainer_spec::AutoAugment policy) {
+  switch (policy) {
+    case trainer_spec::AutoAugment::kImagenet:
+      return AutoAugmentPolicy::kImageNet;
+    case trainer_spec::AutoAugment::kCifar10:
+      return AutoAugmentPolicy::kCifar10;
+    case trainer_spec::AutoAugment::kSvhn:
+      return AutoAugmentPolicy::kSvhn;
+    default:
+      return AutoAugmentPolicy::kNone;
+  }
+}
+
+void FillErased(trainer_spec::EraseFill fill, const PixelScale& pixels, AugmentConfig& config) {
+  switch (fill) {
+    case trainer_spec::EraseFill::kBlack:
+      config.erase_values = {0.0f};
+      return;
+    case trainer_spec::EraseFill::kMean:
+      config.erase_values = pixels.mean;
+      return;
+    case trainer_spec::EraseFill::kNoise:
+      config.erase_fill = EraseFill::kNoise;
+      return;
+    default:
+      return;
+  }
+}
+
+AugmentConfig AugmentConfigOf(const trainer_spec::Augment& spec, const PixelScale& pixels) {
+  AugmentConfig config;
+  config.crop_min_area = spec.crop_min_area;
+  config.crop_padding = spec.crop_padding;
+  config.flip = spec.flip;
+  config.vertical_flip = spec.vertical_flip;
+  config.rand_augment_ops = spec.rand_augment_operations;
+  config.rand_augment_magnitude = spec.rand_augment_magnitude;
+  config.trivial_augment = spec.trivial_augment;
+  config.auto_augment = PolicyOf(spec.auto_augment);
+  const trainer_spec::ColorJitter& jitter = spec.color_jitter;
+  config.color_jitter = {jitter.chance, jitter.brightness, jitter.contrast, jitter.saturation,
+                         jitter.hue};
+  config.grey = spec.grey;
+  config.blur = spec.blur;
+  config.erase = spec.erase;
+  FillErased(spec.erase_fill, pixels, config);
+  config.mixup = spec.mixup;
+  config.cutmix = spec.cutmix;
+  return config;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
@@ -74,16 +125,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpe
 
 absl::StatusOr<std::unique_ptr<Augmenter>> BuildAugmenter(const trainer_spec::Train& train,
                                                           const Dataset& dataset) {
-  const trainer_spec::Augment& spec = train.augment;
-  AugmentConfig config;
-  config.crop_padding = spec.crop_padding;
-  config.crop_min_area = spec.crop_min_area;
-  config.flip = spec.flip;
-  config.rand_augment_ops = spec.rand_augment_operations;
-  config.rand_augment_magnitude = spec.rand_augment_magnitude;
-  config.erase = spec.erase;
-  config.mixup = spec.mixup;
-  config.cutmix = spec.cutmix;
+  const AugmentConfig config = AugmentConfigOf(train.augment, dataset.pixels());
   if (!config.changes_pictures() && !config.mixes()) return nullptr;
   const bool pictures = dataset.shape().size() == 3;
   if (config.changes_pictures() && (!pictures || dataset.pixels().mean.empty())) {
@@ -98,8 +140,7 @@ absl::StatusOr<std::unique_ptr<Augmenter>> BuildAugmenter(const trainer_spec::Tr
                         "train.augment: mixup wants classes, and cutmix pictures with classes"),
                     kStartFailed);
   }
-  return std::make_unique<Augmenter>(config, dataset.classes(),
-                                     SeedFor(train.seed, SeedPurpose::kAugmentation));
+  return std::make_unique<Augmenter>(config, SeedFor(train.seed, SeedPurpose::kAugmentation));
 }
 
 Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset) {

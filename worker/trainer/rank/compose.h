@@ -11,7 +11,7 @@
 #include "common/fs/file_system.h"
 #include "trainer_spec/job_spec.h"
 #include "worker/data/base/dataset.h"
-#include "worker/data/images/augment.h"
+#include "worker/data/augment/augment.h"
 #include "worker/data/sampler.h"
 #include "worker/dist/collectives.h"
 #include "worker/models/base/model.h"

@@ -81,7 +81,10 @@ TEST(SpecDefaultsTest, EveryDefaultIsWrittenOut) {
       R"("label_smoothing":0.0,"validate_every_epochs":1,"validate_every_steps":0,"seed":0,"threads_per_rank":1,)"
       R"("deterministic":false,"report_every_steps":10,"accumulate":1,"clip_value":0.0,"loss":"cross_entropy",)"
       R"("augment":{"crop_padding":0,"crop_min_area":0.0,"flip":0.0,"rand_augment_operations":0,)"
-      R"("rand_augment_magnitude":9.0,"erase":0.0,"mixup":0.0,"cutmix":0.0},)"
+      R"("rand_augment_magnitude":9.0,"erase":0.0,"mixup":0.0,"cutmix":0.0,"vertical_flip":0.0,)"
+      R"("trivial_augment":false,"auto_augment":"none","color_jitter":{"brightness":0.0,)"
+      R"("contrast":0.0,"saturation":0.0,"hue":0.0,"chance":1.0},"grey":0.0,"blur":0.0,)"
+      R"("erase_fill":"half"},)"
       R"("parallel":{"sync_batch_norm":false,"compression":"none","static_graph":false,"transport":"auto"},)"
       R"("memory":{"checkpoint_blocks":false},)"
       R"("validate_samples":0,"validate_before_save":false},)"
@@ -516,6 +519,31 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
        "train.augment.flip: must be from 0 to 1; got 1.5"},
       {[](Spec& s) { s.mutable_train()->mutable_augment()->set_rand_augment_magnitude(31); },
        "train.augment.rand_augment_magnitude: must be from 0 to 30; got 31"},
+      {[](Spec& s) {
+         auto* augment = s.mutable_train()->mutable_augment();
+         augment->set_rand_augment_operations(2);
+         augment->set_trivial_augment(true);
+         augment->set_auto_augment(v1::AUTO_AUGMENT_SVHN);
+       },
+       "train.augment: has rand_augment_operations and trivial_augment and auto_augment: keep one "
+       "of them"},
+      {[](Spec& s) {
+         s.mutable_train()->mutable_augment()->set_trivial_augment(true);
+         s.mutable_train()->mutable_augment()->set_auto_augment(v1::AUTO_AUGMENT_CIFAR10);
+       },
+       "train.augment: has trivial_augment and auto_augment: keep one of them"},
+      {[](Spec& s) { s.mutable_train()->mutable_augment()->set_vertical_flip(-0.1); },
+       "train.augment.vertical_flip: must be from 0 to 1; got -0.1"},
+      {[](Spec& s) { s.mutable_train()->mutable_augment()->set_grey(2); },
+       "train.augment.grey: must be from 0 to 1; got 2"},
+      {[](Spec& s) { s.mutable_train()->mutable_augment()->set_blur(std::nan("")); },
+       "train.augment.blur: must be from 0 to 1; got nan"},
+      {[](Spec& s) { s.mutable_train()->mutable_augment()->mutable_color_jitter()->set_hue(0.6); },
+       "train.augment.color_jitter.hue: must be from 0 to 0.5; got 0.6"},
+      {[](Spec& s) {
+         s.mutable_train()->mutable_augment()->mutable_color_jitter()->set_saturation(11);
+       },
+       "train.augment.color_jitter.saturation: must be from 0 to 10; got 11"},
       {[](Spec& s) { s.mutable_train()->mutable_augment()->set_crop_padding(2000); },
        "train.augment.crop_padding: must be from 0 to 1024; got 2000"},
       {[](Spec& s) { s.mutable_train()->mutable_augment()->set_mixup(-1); },

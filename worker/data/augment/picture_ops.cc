@@ -1,28 +1,10 @@
-#include "worker/data/images/picture_ops.h"
+#include "worker/data/augment/picture_ops.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace muster::worker {
 namespace {
-
-constexpr int kLevels = 256;
-
-float Clamp(float value) { return std::clamp(value, 0.0f, 1.0f); }
-
-// ITU-R BT.601.
-float Grey(const Picture& picture, int64_t pixel) {
-  if (picture.channels != 3) return picture.values[pixel];
-  const float* v = picture.values + pixel;
-  return 0.2989f * v[0] + 0.587f * v[picture.plane()] + 0.114f * v[2 * picture.plane()];
-}
-
-float Blend(float value, float other, float factor) {
-  return Clamp(factor * value + (1.0f - factor) * other);
-}
-
-int Level(float value) { return static_cast<int>(std::lround(Clamp(value) * (kLevels - 1))); }
 
 // Each pixel of the result at (x, y) about the centre is the old one at (a x + b y + c, d x + e y +
 // f): the inverse of the transformation that is seen.
@@ -52,97 +34,18 @@ void Warp(Picture picture, const InverseAffine& m) {
   }
 }
 
+template <typename Function>
+void ForEachRow(Picture picture, int64_t channel, const Window& window, Function change) {
+  float* plane = picture.values + channel * picture.plane();
+  for (int64_t row = window.top; row < window.top + window.height; ++row) {
+    float* begin = plane + row * picture.width + window.left;
+    change(begin, begin + window.width);
+  }
+}
+
 double Radians(double degrees) { return degrees * std::acos(-1.0) / 180.0; }
 
 }  // namespace
-
-void AdjustBrightness(Picture picture, float factor) {
-  for (int64_t i = 0; i < picture.size(); ++i)
-    picture.values[i] = Clamp(picture.values[i] * factor);
-}
-
-void AdjustContrast(Picture picture, float factor) {
-  double sum = 0;
-  for (int64_t i = 0; i < picture.plane(); ++i) sum += Grey(picture, i);
-  const float mean = static_cast<float>(sum / static_cast<double>(picture.plane()));
-  for (int64_t i = 0; i < picture.size(); ++i)
-    picture.values[i] = Blend(picture.values[i], mean, factor);
-}
-
-void AdjustSaturation(Picture picture, float factor) {
-  if (picture.channels != 3) return;
-  for (int64_t i = 0; i < picture.plane(); ++i) {
-    const float grey = Grey(picture, i);
-    for (int64_t channel = 0; channel < 3; ++channel) {
-      float& value = picture.values[channel * picture.plane() + i];
-      value = Blend(value, grey, factor);
-    }
-  }
-}
-
-void AdjustSharpness(Picture picture, float factor) {
-  if (picture.height <= 2 || picture.width <= 2) return;
-  const std::vector<float> old(picture.values, picture.values + picture.size());
-  for (int64_t channel = 0; channel < picture.channels; ++channel) {
-    for (int64_t row = 1; row + 1 < picture.height; ++row) {
-      for (int64_t column = 1; column + 1 < picture.width; ++column) {
-        const int64_t at = channel * picture.plane() + row * picture.width + column;
-        float sum = 4 * old[static_cast<size_t>(at)];  // the centre counts five times
-        for (int64_t dy = -1; dy <= 1; ++dy) {
-          for (int64_t dx = -1; dx <= 1; ++dx)
-            sum += old[static_cast<size_t>(at + dy * picture.width + dx)];
-        }
-        picture.values[at] = Blend(old[static_cast<size_t>(at)], sum / 13.0f, factor);
-      }
-    }
-  }
-}
-
-void Posterize(Picture picture, int bits) {
-  const int mask = ~((1 << (8 - std::clamp(bits, 0, 8))) - 1) & 0xff;
-  for (int64_t i = 0; i < picture.size(); ++i) {
-    picture.values[i] = static_cast<float>(Level(picture.values[i]) & mask) / (kLevels - 1);
-  }
-}
-
-void Solarize(Picture picture, float threshold) {
-  for (int64_t i = 0; i < picture.size(); ++i) {
-    if (picture.values[i] >= threshold) picture.values[i] = 1.0f - picture.values[i];
-  }
-}
-
-void AutoContrast(Picture picture) {
-  for (int64_t channel = 0; channel < picture.channels; ++channel) {
-    float* begin = picture.values + channel * picture.plane();
-    float* end = begin + picture.plane();
-    const auto [least, most] = std::minmax_element(begin, end);
-    const float low = *least, range = *most - *least;
-    if (range <= 0) continue;
-    for (float* value = begin; value != end; ++value) *value = Clamp((*value - low) / range);
-  }
-}
-
-void Equalize(Picture picture) {
-  for (int64_t channel = 0; channel < picture.channels; ++channel) {
-    float* begin = picture.values + channel * picture.plane();
-    std::array<int64_t, kLevels> histogram{};
-    for (int64_t i = 0; i < picture.plane(); ++i) ++histogram[static_cast<size_t>(Level(begin[i]))];
-    // Pixels a level, without those of the last level that is used: Pillow's rule.
-    int64_t last = 0;
-    for (const int64_t count : histogram) last = count > 0 ? count : last;
-    const int64_t step = (picture.plane() - last) / (kLevels - 1);
-    if (step == 0) continue;
-    std::array<float, kLevels> level_of{};
-    int64_t below = step / 2;
-    for (size_t level = 0; level < kLevels; ++level) {
-      level_of[level] =
-          static_cast<float>(std::min<int64_t>(below / step, kLevels - 1)) / (kLevels - 1);
-      below += histogram[level];
-    }
-    for (int64_t i = 0; i < picture.plane(); ++i)
-      begin[i] = level_of[static_cast<size_t>(Level(begin[i]))];
-  }
-}
 
 void Rotate(Picture picture, double degrees) {
   const double sine = std::sin(Radians(degrees)), cosine = std::cos(Radians(degrees));
@@ -166,6 +69,16 @@ void Translate(Picture picture, int64_t x, int64_t y) {
 void FlipHorizontally(Picture picture) {
   for (int64_t row = 0; row < picture.channels * picture.height; ++row) {
     std::reverse(picture.values + row * picture.width, picture.values + (row + 1) * picture.width);
+  }
+}
+
+void FlipVertically(Picture picture) {
+  for (int64_t channel = 0; channel < picture.channels; ++channel) {
+    float* rows = picture.values + channel * picture.plane();
+    for (int64_t row = 0; row < picture.height / 2; ++row) {
+      std::swap_ranges(rows + row * picture.width, rows + (row + 1) * picture.width,
+                       rows + (picture.height - 1 - row) * picture.width);
+    }
   }
 }
 
@@ -204,12 +117,20 @@ void CropAndResize(Picture picture, const Window& window) {
   }
 }
 
-void Erase(Picture picture, const Window& window, float value) {
+void Erase(Picture picture, const Window& window, const std::vector<float>& values) {
   for (int64_t channel = 0; channel < picture.channels; ++channel) {
-    for (int64_t row = window.top; row < window.top + window.height; ++row) {
-      float* begin = picture.values + channel * picture.plane() + row * picture.width + window.left;
-      std::fill(begin, begin + window.width, value);
-    }
+    const float value = values[values.size() == 1 ? 0 : static_cast<size_t>(channel)];
+    ForEachRow(picture, channel, window,
+               [&](float* begin, float* end) { std::fill(begin, end, value); });
+  }
+}
+
+void EraseWithNoise(Picture picture, const Window& window, RandomStream random) {
+  for (int64_t channel = 0; channel < picture.channels; ++channel) {
+    ForEachRow(picture, channel, window, [&](float* begin, float* end) {
+      for (float* value = begin; value != end; ++value)
+        *value = static_cast<float>(random.Bits() >> 40) * 0x1.0p-24f;
+    });
   }
 }
 
