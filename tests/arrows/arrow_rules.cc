@@ -151,6 +151,7 @@ const std::vector<Module>& Modules() {
       {"worker/data/augment/", {"worker/data/base/"}},
       {"worker/data/images/",
        {"common/fs/", "common/ckpt/", "worker/data/base/", "worker/data/augment/"}},
+      {"worker/data/parquet/", {"common/fs/"}},
       {"worker/data/text/", {"common/fs/", "common/ckpt/", "worker/data/base/"}},
       {"worker/data/pictures/", {"worker/kernels/instruction_sets.h"}},
       {"worker/data/", {"worker/data/"}},
