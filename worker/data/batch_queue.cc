@@ -1,58 +1,179 @@
 #include "worker/data/batch_queue.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 
 namespace muster::worker {
+namespace {
 
-BatchQueue::BatchQueue(MakeBatch make, uint64_t first, uint64_t end, int64_t ahead)
-    : make_(std::move(make)),
-      first_(first),
-      end_(end),
-      ahead_(static_cast<size_t>(ahead)),
-      next_(first) {
-  if (ahead_ > 0) thread_ = std::thread([this] { MakeAll(); });
+// Samples are taken in pieces: small ones so that threads end together, large ones so that they
+// seldom meet.
+constexpr int64_t kPiecesPerThread = 8;
+
+template <typename Body>
+std::exception_ptr ThrownBy(Body body) {
+  try {
+    body();
+    return nullptr;
+  } catch (...) {  // Next throws it to whom it concerns
+    return std::current_exception();
+  }
+}
+
+}  // namespace
+
+// The queue's mutex guards all but what the batch does itself.
+struct BatchQueue::Slot {
+  explicit Slot(uint64_t step) : step(step) {}
+
+  const uint64_t step;
+  std::unique_ptr<PendingBatch> batch;  // null: is being begun
+  int64_t samples = 0;
+  int64_t next = 0;     // the first sample that no thread has taken
+  int64_t working = 0;  // threads that have samples of it in the making
+  bool done = false;
+  std::optional<Batch> finished;
+  // Why there is no batch: of the samples that failed, the first one's reason.
+  absl::Status failed;
+  int64_t failed_at = 0;
+  std::exception_ptr thrown;
+
+  bool HasSamples() const { return batch != nullptr && next < samples; }
+  bool WantsFinish() const { return batch != nullptr && next >= samples && working == 0; }
+};
+
+BatchQueue::BatchQueue(BeginBatch begin, uint64_t first, uint64_t end, const AheadPlan& ahead)
+    : begin_(std::move(begin)), end_(end), ahead_(ahead), next_begun_(first), next_taken_(first) {
+  if (ahead_.batches == 0) return;
+  for (int i = 0; i < std::max(1, ahead_.threads); ++i) threads_.emplace_back([this] { Work(); });
 }
 
 BatchQueue::~BatchQueue() {
-  if (!thread_.joinable()) return;
   {
     MutexLock lock(mutex_);
     closed_ = true;
     changed_.NotifyAll();
   }
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
-Batch BatchQueue::Next() {
-  MUSTER_CHECK(next_ < end_, "each step takes one batch");
-  const uint64_t step = next_++;
-  if (ahead_ == 0) return make_(step);
-  std::future<Batch> batch;
+absl::StatusOr<Batch> BatchQueue::Next() {
+  MUSTER_CHECK(next_taken_ < end_, "each step takes one batch");
+  const uint64_t step = next_taken_++;
+  if (ahead_.batches == 0) return MakeNow(step);
+  std::unique_ptr<Slot> slot;
   {
     MutexLock lock(mutex_);
-    while (made_.empty()) changed_.Wait(mutex_);
-    batch = std::move(made_.front());
-    made_.pop_front();
+    while (slots_.empty() || !slots_.front()->done) changed_.Wait(mutex_);
+    slot = std::move(slots_.front());
+    slots_.pop_front();
     changed_.NotifyAll();
   }
-  return batch.get();
+  if (slot->thrown != nullptr) std::rethrow_exception(slot->thrown);
+  MUSTER_RETURN_IF_ERROR(slot->failed);
+  return *std::move(slot->finished);
 }
 
-void BatchQueue::MakeAll() {
-  for (uint64_t step = first_; step < end_; ++step) {
+absl::StatusOr<Batch> BatchQueue::MakeNow(uint64_t step) {
+  const std::unique_ptr<PendingBatch> batch = begin_(step);
+  MUSTER_RETURN_IF_ERROR(batch->Make(0, batch->samples(), scratch_));
+  return batch->Finish();
+}
+
+void BatchQueue::Work() {
+  SampleScratch scratch;
+  for (;;) {
+    Slot* slot = nullptr;
     {
       MutexLock lock(mutex_);
-      while (made_.size() >= ahead_ && !closed_) changed_.Wait(mutex_);
+      while (!closed_ && (slot = SlotWithWork()) == nullptr) changed_.Wait(mutex_);
       if (closed_) return;
     }
-    std::packaged_task<Batch()> task([this, step] { return make_(step); });
-    task();  // what it throws is in its future
+    if (slot->batch == nullptr) {
+      Begin(*slot);
+    } else {
+      MakeSome(*slot, scratch);
+    }
+  }
+}
+
+// Samples of the oldest batch that has some, before a batch is begun. What this returns stays: Next
+// takes only slots that are done.
+BatchQueue::Slot* BatchQueue::SlotWithWork() {
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    if (!slot->done && slot->HasSamples()) {
+      ++slot->working;
+      return slot.get();
+    }
+  }
+  const bool beginning = !slots_.empty() && slots_.back()->batch == nullptr && !slots_.back()->done;
+  const bool room = slots_.size() < static_cast<size_t>(ahead_.batches);
+  if (beginning || !room || next_begun_ >= end_) return nullptr;
+  slots_.push_back(std::make_unique<Slot>(next_begun_++));
+  return slots_.back().get();
+}
+
+void BatchQueue::Begin(Slot& slot) {
+  std::unique_ptr<PendingBatch> batch;
+  const std::exception_ptr thrown = ThrownBy([&] { batch = begin_(slot.step); });
+  bool empty = false;
+  {
     MutexLock lock(mutex_);
-    made_.push_back(task.get_future());
+    slot.thrown = thrown;
+    slot.done = thrown != nullptr;
+    slot.samples = thrown == nullptr ? batch->samples() : 0;
+    slot.batch = std::move(batch);
+    empty = slot.WantsFinish();
     changed_.NotifyAll();
   }
+  if (empty) Finish(slot);
+}
+
+// Some samples that nobody has taken; its caller counts in `working`.
+void BatchQueue::MakeSome(Slot& slot, SampleScratch& scratch) {
+  int64_t begin = 0, end = 0;
+  {
+    MutexLock lock(mutex_);
+    const int64_t threads = static_cast<int64_t>(threads_.size());
+    const int64_t piece = threads == 1
+                              ? slot.samples
+                              : std::max<int64_t>(1, slot.samples / (kPiecesPerThread * threads));
+    begin = slot.next;
+    end = slot.next = std::min(slot.samples, begin + piece);
+  }
+  absl::Status made;
+  const std::exception_ptr thrown = ThrownBy([&] { made = slot.batch->Make(begin, end, scratch); });
+  bool finish = false;
+  {
+    MutexLock lock(mutex_);
+    if (thrown != nullptr) slot.thrown = thrown;
+    if (!made.ok() && (slot.failed.ok() || begin < slot.failed_at)) {
+      slot.failed = made;
+      slot.failed_at = begin;
+    }
+    if (thrown != nullptr || !made.ok()) slot.next = slot.samples;
+    --slot.working;
+    finish = slot.WantsFinish();
+  }
+  if (finish) Finish(slot);
+}
+
+// Whatever became of the samples: the slot is done.
+void BatchQueue::Finish(Slot& slot) {
+  std::optional<Batch> batch;
+  std::exception_ptr thrown = slot.thrown;
+  if (thrown == nullptr && slot.failed.ok())
+    thrown = ThrownBy([&] { batch = slot.batch->Finish(); });
+  MutexLock lock(mutex_);
+  slot.thrown = thrown;
+  slot.finished = std::move(batch);
+  slot.batch.reset();
+  slot.done = true;
+  changed_.NotifyAll();
 }
 
 }  // namespace muster::worker

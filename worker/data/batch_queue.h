@@ -1,17 +1,21 @@
-// The batches of a rank's steps, in order, made ahead on a thread of their own while the step
-// before is computed, or one by one when they are asked for.
+// The batches of a rank's steps, in order, made ahead by threads of its own while the step before
+// is computed, or one by one when they are asked for.
 //
-// Used by the loop, and by the profile of a recipe. A batch depends on its step alone, so who makes
-// it when changes nothing. Bounded: beside the batch that was taken there are `ahead` at most, made
-// or in the making.
+// Used by the loop, by evaluation, and by the profile of a recipe. A batch depends on its step
+// alone, so who makes which sample when changes nothing. Bounded: beside the batch that was taken
+// there are so many at most, made or in the making.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
-#include <future>
+#include <memory>
 #include <thread>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "worker/data/loader.h"
 
@@ -19,32 +23,43 @@ namespace muster::worker {
 
 class BatchQueue {
  public:
-  // `make` is called for each step from `first` to below `end`; what it uses must outlive the
-  // queue. `ahead` 0: by Next; else by the queue's thread.
-  using MakeBatch = std::function<Batch(uint64_t step)>;
-  BatchQueue(MakeBatch make, uint64_t first, uint64_t end, int64_t ahead);
-  // At any time; waits for a batch that is in the making.
+  // `begin` is called once for each step from `first` to below `end`, in order, and not while
+  // another call runs; what its batches use must outlive the queue. `ahead` without batches: they
+  // are made by Next; else by the queue's threads.
+  using BeginBatch = std::function<std::unique_ptr<PendingBatch>(uint64_t step)>;
+  BatchQueue(BeginBatch begin, uint64_t first, uint64_t end, const AheadPlan& ahead);
+  // At any time; waits for samples that are in the making.
   ~BatchQueue();
   BatchQueue(const BatchQueue&) = delete;
   BatchQueue& operator=(const BatchQueue&) = delete;
 
-  // The next step's batch; waits until it is made. Throws what making it threw. Requires that there
-  // is one: no more calls than steps. On one thread.
-  Batch Next();
+  // The next step's batch; waits until it is made. Returns the error of a sample, and throws what
+  // making the batch threw. Requires that there is one: no more calls than steps. On one thread.
+  absl::StatusOr<Batch> Next();
 
  private:
-  void MakeAll();
+  // A batch that is begun, until it is taken.
+  struct Slot;
 
-  const MakeBatch make_;
-  const uint64_t first_;
+  void Work();
+  // A slot whose next piece of work the caller may have; null: none now.
+  Slot* SlotWithWork() MUSTER_REQUIRES(mutex_);
+  void Begin(Slot& slot);
+  void MakeSome(Slot& slot, SampleScratch& scratch);
+  void Finish(Slot& slot);
+  absl::StatusOr<Batch> MakeNow(uint64_t step);
+
+  const BeginBatch begin_;
   const uint64_t end_;
-  const size_t ahead_;
+  const AheadPlan ahead_;
   Mutex mutex_;
   CondVar changed_;
   bool closed_ MUSTER_GUARDED_BY(mutex_) = false;
-  std::deque<std::future<Batch>> made_ MUSTER_GUARDED_BY(mutex_);  // or failed
-  uint64_t next_;       // step of the batch that Next gives
-  std::thread thread_;  // last: it uses the others
+  std::deque<std::unique_ptr<Slot>> slots_ MUSTER_GUARDED_BY(mutex_);  // by their steps
+  uint64_t next_begun_ MUSTER_GUARDED_BY(mutex_);
+  uint64_t next_taken_;
+  SampleScratch scratch_;             // of Next, where there are no threads
+  std::vector<std::thread> threads_;  // last: they use the others
 };
 
 }  // namespace muster::worker

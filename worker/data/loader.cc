@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 
 namespace muster::worker {
 namespace {
@@ -47,43 +48,140 @@ void MixPairs(const Augmenter& augmenter, const EpochPlace& first, const Dataset
   batch.targets = soft;
 }
 
+absl::StatusOr<Batch> MakeAll(PendingBatch& batch) {
+  SampleScratch scratch;
+  MUSTER_RETURN_IF_ERROR(batch.Make(0, batch.samples(), scratch));
+  return batch.Finish();
+}
+
+// Samples of a split, each into its slot.
+class SlottedBatch : public PendingBatch {
+ public:
+  SlottedBatch(const Dataset& dataset, const Transform& transform, BrokenSamples& broken,
+               Split split, std::vector<int64_t> ids)
+      : dataset_(dataset),
+        transform_(transform),
+        broken_(broken),
+        split_(split),
+        ids_(std::move(ids)),
+        slots_(dataset, transform.input_type(), samples()) {}
+
+  int64_t samples() const override { return static_cast<int64_t>(ids_.size()); }
+
+  absl::Status Make(int64_t begin, int64_t end, SampleScratch& scratch) override {
+    for (int64_t place = begin; place < end; ++place)
+      MUSTER_RETURN_IF_ERROR(MakeOneThatIsWhole(place, scratch));
+    return absl::OkStatus();
+  }
+
+ protected:
+  virtual absl::Status MakeOne(const StoredSample& sample, int64_t /*place*/,
+                               const SampleSlot& slot, SampleScratch& scratch) {
+    return transform_.Evaluate(sample, slot, scratch);
+  }
+  const Dataset& dataset() const { return dataset_; }
+  const Transform& transform() const { return transform_; }
+  Batch Whole(int64_t count, int64_t global_count) const {
+    return {slots_.part().inputs, slots_.part().targets, count, global_count, ids_};
+  }
+
+ private:
+  // The place's own sample or, where that is broken, the next one that is not.
+  absl::Status MakeOneThatIsWhole(int64_t place, SampleScratch& scratch) {
+    const int64_t size = dataset_.size(split_);
+    for (int64_t further = 0;; ++further) {
+      const int64_t id = (ids_[static_cast<size_t>(place)] + further) % size;
+      const absl::Status made = ReadAndMake(id, place, scratch);
+      if (made.ok()) return made;
+      MUSTER_RETURN_IF_ERROR(broken_.Add(split_, id, dataset_.NameOf(split_, id), made));
+      if (further == size - 1) return made;  // all are broken
+    }
+  }
+  absl::Status ReadAndMake(int64_t id, int64_t place, SampleScratch& scratch) {
+    MUSTER_ASSIGN_OR_RETURN(const StoredSample sample, dataset_.Read(split_, id, scratch.stored));
+    return MakeOne(sample, place, slots_[place], scratch);
+  }
+
+  const Dataset& dataset_;
+  const Transform& transform_;
+  BrokenSamples& broken_;
+  const Split split_;
+  const std::vector<int64_t> ids_;
+  const BatchSlots slots_;
+};
+
+class EvaluationBatch final : public SlottedBatch {
+ public:
+  using SlottedBatch::SlottedBatch;
+  Batch Finish() override { return Whole(samples(), samples()); }
+};
+
+// A rank's part of a step's batch.
+class TrainingBatch final : public SlottedBatch {
+ public:
+  struct Part {
+    uint64_t step = 0;
+    Shard share;  // places of the global batch that count here
+    Shard read;   // places that are made
+    int64_t global_count = 0;
+  };
+
+  TrainingBatch(const Dataset& dataset, const Transform& transform, BrokenSamples& broken,
+                const Sampler& sampler, const Augmenter* augmenter, const Part& part,
+                std::vector<int64_t> ids)
+      : SlottedBatch(dataset, transform, broken, Split::kTrain, std::move(ids)),
+        sampler_(sampler),
+        augmenter_(augmenter),
+        part_(part) {}
+
+  Batch Finish() override {
+    const int64_t count = static_cast<int64_t>(part_.share.size());
+    Batch batch = Whole(count, part_.global_count);
+    if (augmenter_ != nullptr && augmenter_->config().mixes())
+      MixPairs(*augmenter_, sampler_.PlaceOf(part_.step, 0), dataset(), batch);
+    if (part_.read.size() == part_.share.size()) return batch;
+    const auto before = static_cast<int64_t>(part_.share.begin - part_.read.begin);
+    batch.inputs = batch.inputs.narrow(0, before, count);
+    batch.targets = batch.targets.narrow(0, before, count);
+    batch.ids = {batch.ids.begin() + before, batch.ids.begin() + before + count};
+    return batch;
+  }
+
+ private:
+  absl::Status MakeOne(const StoredSample& sample, int64_t place, const SampleSlot& slot,
+                       SampleScratch& scratch) override {
+    if (augmenter_ == nullptr) return transform().Evaluate(sample, slot, scratch);
+    const uint64_t global_place = part_.read.begin + static_cast<uint64_t>(place);
+    return transform().Train(sample, sampler_.PlaceOf(part_.step, global_place), slot, scratch);
+  }
+
+  const Sampler& sampler_;
+  const Augmenter* augmenter_;
+  const Part part_;
+};
+
 }  // namespace
 
-Batch Loader::TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const {
+std::unique_ptr<PendingBatch> Loader::BeginTrainBatch(uint64_t step, uint32_t rank,
+                                                      uint32_t world) const {
   const bool mixes = augmenter_ != nullptr && augmenter_->config().mixes();
-  const Shard share = ShardOf(sampler_.GlobalBatch(step), rank, world);
-  const Shard read = mixes ? WholePairs(share, sampler_.GlobalBatch(step)) : share;
+  const uint64_t global = sampler_.GlobalBatch(step);
+  MUSTER_CHECK(global > 0, "a training step lies before the sampler's limit");
+  const Shard share = ShardOf(global, rank, world);
+  const Shard read = mixes ? WholePairs(share, global) : share;
   std::vector<int64_t> ids = sampler_.Ids(step, read);
-  Batch batch;
-  batch.count = static_cast<int64_t>(share.size());
-  batch.global_count = static_cast<int64_t>(sampler_.GlobalBatch(step));
-  MUSTER_CHECK(batch.global_count > 0, "a training step lies before the sampler's limit");
   if (ids.empty()) {
     for (int64_t i = 0; i < kStandIns; ++i) {
       ids.push_back(i % static_cast<int64_t>(sampler_.samples()));
     }
   }
-  const BatchSlots slots(dataset_, transform_.input_type(), static_cast<int64_t>(ids.size()));
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const auto place = static_cast<int64_t>(i);
-    const StoredSample sample = dataset_.Read(Split::kTrain, ids[i]);
-    if (augmenter_ == nullptr) {
-      transform_.Evaluate(sample, slots[place]);
-      continue;
-    }
-    transform_.Train(sample, sampler_.PlaceOf(step, read.begin + i), slots[place]);
-  }
-  batch.inputs = slots.part().inputs;
-  batch.targets = slots.part().targets;
-  if (mixes) MixPairs(*augmenter_, sampler_.PlaceOf(step, 0), dataset_, batch);
-  if (read.size() != share.size()) {
-    const auto before = static_cast<int64_t>(share.begin - read.begin);
-    batch.inputs = batch.inputs.narrow(0, before, batch.count);
-    batch.targets = batch.targets.narrow(0, before, batch.count);
-    ids = {ids.begin() + before, ids.begin() + before + batch.count};
-  }
-  batch.ids = std::move(ids);
-  return batch;
+  return std::make_unique<TrainingBatch>(
+      dataset_, transform_, broken_, sampler_, augmenter_,
+      TrainingBatch::Part{step, share, read, static_cast<int64_t>(global)}, std::move(ids));
+}
+
+absl::StatusOr<Batch> Loader::TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const {
+  return MakeAll(*BeginTrainBatch(step, rank, world));
 }
 
 int64_t Loader::EvalBatches(Split split, int64_t batch_size, uint32_t rank, uint32_t world) const {
@@ -93,18 +191,32 @@ int64_t Loader::EvalBatches(Split split, int64_t batch_size, uint32_t rank, uint
   return (count + batch_size - 1) / batch_size;
 }
 
-Batch Loader::EvalBatch(Split split, int64_t batch_size, int64_t index, uint32_t rank,
-                        uint32_t world) const {
+std::unique_ptr<PendingBatch> Loader::BeginEvalBatch(Split split, int64_t batch_size, int64_t index,
+                                                     uint32_t rank, uint32_t world) const {
   const Shard shard = ShardOf(static_cast<uint64_t>(dataset_.size(split)), rank, world);
   const int64_t begin = static_cast<int64_t>(shard.begin) + index * batch_size;
   const int64_t count = std::min(batch_size, static_cast<int64_t>(shard.end) - begin);
   MUSTER_CHECK(index >= 0 && count > 0, "an evaluation batch lies in the rank's shard");
-  const BatchSlots slots(dataset_, transform_.input_type(), count);
-  for (int64_t i = 0; i < count; ++i)
-    transform_.Evaluate(dataset_.Read(split, begin + i), slots[i]);
   std::vector<int64_t> ids(static_cast<size_t>(count));
   std::iota(ids.begin(), ids.end(), begin);
-  return {slots.part().inputs, slots.part().targets, count, count, std::move(ids)};
+  return std::make_unique<EvaluationBatch>(dataset_, transform_, broken_, split, std::move(ids));
+}
+
+absl::StatusOr<Batch> Loader::EvalBatch(Split split, int64_t batch_size, int64_t index,
+                                        uint32_t rank, uint32_t world) const {
+  return MakeAll(*BeginEvalBatch(split, batch_size, index, rank, world));
+}
+
+// Samples that are only copied are quicker copied than handed over between threads. Of those that
+// are decoded each thread has some while one batch waits and one is in use.
+AheadPlan Loader::ahead() const {
+  if (transform_.only_copies()) return {};
+  return {.batches = threads_ > 1 ? 2 : 1, .threads = threads_};
+}
+
+int64_t Loader::sample_bytes() const {
+  const BatchSlots one(dataset_, transform_.input_type(), 1);
+  return static_cast<int64_t>(one.part().inputs.nbytes() + one.part().targets.nbytes());
 }
 
 }  // namespace muster::worker

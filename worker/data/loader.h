@@ -1,15 +1,19 @@
 // Batches for one rank: which samples a step has (sampler.h), what the model is given of each
-// (transform.h), and pairs of them mixed. Any thread may call, and BatchQueue's does; the dataset
+// (transform.h), and pairs of them mixed. Any thread may call, and BatchQueue's do; the dataset
 // must outlive the loader.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "worker/data/augment/augment.h"
 #include "worker/data/base/dataset.h"
+#include "worker/data/broken_samples.h"
 #include "worker/data/sampler.h"
 #include "worker/data/transform.h"
 
@@ -28,30 +32,63 @@ struct Batch {
   std::vector<int64_t> ids = {};  // of the n samples, in their split
 };
 
+// A batch whose samples are still to be made: in any order, by any threads, each of them once. What
+// it came from must outlive it.
+class PendingBatch {
+ public:
+  virtual ~PendingBatch() = default;
+
+  virtual int64_t samples() const = 0;
+  // Makes the samples [begin, end) of them. An error names the sample that cannot be read.
+  virtual absl::Status Make(int64_t begin, int64_t end, SampleScratch& scratch) = 0;
+  // The batch: once, when all samples are made.
+  virtual Batch Finish() = 0;
+};
+
+// How batches are worth making ahead of their step (BatchQueue).
+struct AheadPlan {
+  int64_t batches = 0;  // 0: none, each when it is asked for
+  int threads = 0;      // that make their samples, when batches > 0
+};
+
+struct LoaderOptions {
+  int threads = 1;  // that may make samples beside the training thread
+  // So many samples may be broken. For each the next one stands in, by number, that is whole: the
+  // same on every rank.
+  uint64_t broken_limit = 0;
+};
+
 class Loader {
  public:
   // `augmenter` (may be null) must outlive the loader; it wants pictures with a pixel scale.
-  Loader(const Dataset& dataset, const Sampler& sampler, const Augmenter* augmenter = nullptr)
+  Loader(const Dataset& dataset, const Sampler& sampler, const Augmenter* augmenter = nullptr,
+         const LoaderOptions& options = {})
       : dataset_(dataset),
         sampler_(sampler),
         augmenter_(augmenter),
-        transform_(dataset, augmenter) {}
+        threads_(options.threads),
+        transform_(dataset, augmenter),
+        broken_(options.broken_limit) {}
 
   // The batch of a training step. Requires rank < world and a step before the sampler's limit. The
   // gradient of the global batch's mean is the mean over ranks of the gradients of
   // (rank's mean loss) x count x world / global_count.
-  Batch TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const;
+  std::unique_ptr<PendingBatch> BeginTrainBatch(uint64_t step, uint32_t rank, uint32_t world) const;
+  // The same, made by the caller's thread.
+  absl::StatusOr<Batch> TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const;
 
   // Evaluation: each rank takes its contiguous shard of the split, in batches of at most
   // `batch_size`; every sample exactly once over all ranks. EvalBatches may differ between ranks
   // and be 0; `index` counts from 0.
   int64_t EvalBatches(Split split, int64_t batch_size, uint32_t rank, uint32_t world) const;
-  Batch EvalBatch(Split split, int64_t batch_size, int64_t index, uint32_t rank,
-                  uint32_t world) const;
+  std::unique_ptr<PendingBatch> BeginEvalBatch(Split split, int64_t batch_size, int64_t index,
+                                               uint32_t rank, uint32_t world) const;
+  absl::StatusOr<Batch> EvalBatch(Split split, int64_t batch_size, int64_t index, uint32_t rank,
+                                  uint32_t world) const;
 
-  // How many training batches are worth making ahead of their step (BatchQueue). None that are only
-  // copied: to hand one over between threads takes longer.
-  int64_t batches_ahead() const { return transform_.only_copies() ? 0 : 1; }
+  AheadPlan ahead() const;
+  // Of a sample as the model takes it, which may be wider than it is stored, with its target.
+  int64_t sample_bytes() const;
 
   const Dataset& dataset() const { return dataset_; }
   const Sampler& sampler() const { return sampler_; }
@@ -60,7 +97,9 @@ class Loader {
   const Dataset& dataset_;
   Sampler sampler_;
   const Augmenter* augmenter_;
+  const int threads_;
   const Transform transform_;
+  mutable BrokenSamples broken_;
 };
 
 }  // namespace muster::worker

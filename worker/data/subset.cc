@@ -23,13 +23,13 @@ class Subset final : public Dataset {
     return split == split_ ? samples_ : whole_->size(split);
   }
 
-  StoredSample Read(Split split, int64_t id) const override {
-    if (split != split_) return whole_->Read(split, id);
-    return whole_->Read(split,
-                        static_cast<int64_t>(Permute(
-                            /*seed=*/0, /*epoch=*/0, static_cast<uint64_t>(whole_->size(split)),
-                            static_cast<uint64_t>(id))));
+  absl::StatusOr<StoredSample> Read(Split split, int64_t id, std::string& storage) const override {
+    return whole_->Read(split, IdInWhole(split, id), storage);
   }
+  std::string NameOf(Split split, int64_t id) const override {
+    return whole_->NameOf(split, IdInWhole(split, id));
+  }
+  const PictureDecoding* decoding() const override { return whole_->decoding(); }
 
   void Decode(const StoredSample& sample, const SampleSlot& slot) const override {
     whole_->Decode(sample, slot);
@@ -38,6 +38,13 @@ class Subset final : public Dataset {
   int64_t bytes() const override { return whole_->bytes(); }
 
  private:
+  int64_t IdInWhole(Split split, int64_t id) const {
+    if (split != split_) return id;
+    return static_cast<int64_t>(Permute(/*seed=*/0, /*epoch=*/0,
+                                        static_cast<uint64_t>(whole_->size(split)),
+                                        static_cast<uint64_t>(id)));
+  }
+
   const std::unique_ptr<Dataset> whole_;
   const Split split_;
   const int64_t samples_;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "common/base/status_macros.h"
 #include "worker/data/images/pixels.h"
 
 namespace muster::worker {
@@ -15,16 +16,20 @@ void CopyTarget(const StoredSample& sample, const SampleSlot& slot) {
 
 }  // namespace
 
-bool Transform::only_copies() const { return augmenter_ == nullptr && !IsBytes(dataset_); }
+bool Transform::only_copies() const {
+  return augmenter_ == nullptr && !IsBytes(dataset_) && dataset_.decoding() == nullptr;
+}
 
 c10::ScalarType Transform::input_type() const {
   return IsBytes(dataset_) ? at::kFloat : dataset_.input_type();
 }
 
-void Transform::Train(const StoredSample& sample, const EpochPlace& place,
-                      const SampleSlot& slot) const {
+absl::Status Transform::Train(const StoredSample& sample, const EpochPlace& place,
+                              const SampleSlot& slot, SampleScratch& scratch) const {
   if (augmenter_ == nullptr || !augmenter_->config().changes_pictures())
-    return Evaluate(sample, slot);
+    return Evaluate(sample, slot, scratch);
+  if (dataset_.decoding() != nullptr)
+    return DecodePicture(sample, augmenter_, place, slot, scratch);
   const Picture picture = PictureIn(slot);
   if (IsBytes(dataset_)) {
     BytesToPixels(sample.input, picture);
@@ -35,13 +40,35 @@ void Transform::Train(const StoredSample& sample, const EpochPlace& place,
   }
   augmenter_->Change(picture, place);
   PixelsToInputs(dataset_.pixels(), picture);
+  return absl::OkStatus();
 }
 
-void Transform::Evaluate(const StoredSample& sample, const SampleSlot& slot) const {
-  if (!IsBytes(dataset_)) return dataset_.Decode(sample, slot);
-  BytesToPixels(sample.input, PictureIn(slot));
-  PixelsToInputs(dataset_.pixels(), PictureIn(slot));
+absl::Status Transform::Evaluate(const StoredSample& sample, const SampleSlot& slot,
+                                 SampleScratch& scratch) const {
+  if (dataset_.decoding() != nullptr)
+    return DecodePicture(sample, /*augmenter=*/nullptr, {}, slot, scratch);
+  if (IsBytes(dataset_)) {
+    BytesToPixels(sample.input, PictureIn(slot));
+    PixelsToInputs(dataset_.pixels(), PictureIn(slot));
+    CopyTarget(sample, slot);
+  } else {
+    dataset_.Decode(sample, slot);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Transform::DecodePicture(const StoredSample& sample, const Augmenter* augmenter,
+                                      const EpochPlace& place, const SampleSlot& slot,
+                                      SampleScratch& scratch) const {
+  const PictureDecoding& decoding = *dataset_.decoding();
+  const Picture picture = PictureIn(slot);
+  MUSTER_ASSIGN_OR_RETURN(
+      const PicturePlan plan,
+      PlanPicture(sample.input, decoding, augmenter, place, picture.height, picture.width));
+  MUSTER_RETURN_IF_ERROR(MakePicture(sample.input, plan, decoding, scratch.picture, picture));
+  PixelsToInputs(dataset_.pixels(), picture);
   CopyTarget(sample, slot);
+  return absl::OkStatus();
 }
 
 // Features are pictures of one pixel, each a channel.

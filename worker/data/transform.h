@@ -2,19 +2,28 @@
 // batch: decoded, scaled, and in training augmented.
 //
 // Used by the loader. What is drawn follows from the sample's place in the order of training
-// (EpochPlace), so that it does not matter who transforms which sample when. Immutable
-// after its making; any thread may call.
+// (EpochPlace), so that it does not matter who transforms which sample when. Immutable after its
+// making; any thread may call, with a scratch of its own.
 #pragma once
 
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <string>
 
+#include "absl/status/status.h"
 #include "worker/data/augment/augment.h"
 #include "worker/data/base/dataset.h"
 #include "worker/data/base/epoch_place.h"
+#include "worker/data/images/compressed_picture.h"
 
 namespace muster::worker {
+
+// What a thread that makes samples keeps from one to the next.
+struct SampleScratch {
+  std::string stored;  // of SampleSource::Read
+  PictureScratch picture;
+};
 
 class Transform {
  public:
@@ -28,12 +37,18 @@ class Transform {
   // Of a batch's inputs; those of its targets are the dataset's.
   c10::ScalarType input_type() const;
 
-  // For training, of the sample that stands at this place.
-  void Train(const StoredSample& sample, const EpochPlace& place, const SampleSlot& slot) const;
-  void Evaluate(const StoredSample& sample, const SampleSlot& slot) const;
+  // For training, of the sample that stands at this place. Fails where the stored bytes are broken;
+  // the message goes on from the sample's name.
+  absl::Status Train(const StoredSample& sample, const EpochPlace& place, const SampleSlot& slot,
+                     SampleScratch& scratch) const;
+  absl::Status Evaluate(const StoredSample& sample, const SampleSlot& slot,
+                        SampleScratch& scratch) const;
 
  private:
   Picture PictureIn(const SampleSlot& slot) const;
+  absl::Status DecodePicture(const StoredSample& sample, const Augmenter* augmenter,
+                             const EpochPlace& place, const SampleSlot& slot,
+                             SampleScratch& scratch) const;
 
   const Dataset& dataset_;
   const Augmenter* augmenter_;

@@ -73,7 +73,7 @@ absl::StatusOr<TrainResult> TrainingLoop::Run(MemoryEstimate& memory) {
 absl::StatusOr<RequestedStop> TrainingLoop::Begin(MemoryEstimate& memory) {
   MUSTER_RETURN_IF_ERROR(Load());
   memory = CountMemory(trainer_);
-  Rehearse(trainer_, run_.rehearsed, memory);
+  MUSTER_RETURN_IF_ERROR(Rehearse(trainer_, run_.rehearsed, memory));
   reporter_.MemoryEstimated(memory);
   train_step_.emplace(trainer_);
   train_step_->RestoreLossScale(run_.loss_scale);
@@ -86,9 +86,9 @@ absl::StatusOr<RequestedStop> TrainingLoop::Begin(MemoryEstimate& memory) {
   const Loader& loader = trainer_.loader;
   const uint32_t rank = static_cast<uint32_t>(trainer_.gang.rank());
   const uint32_t world = static_cast<uint32_t>(trainer_.gang.world_size());
-  batches_.emplace([=, &loader](uint64_t step) { return loader.TrainBatch(step, rank, world); },
-                   static_cast<uint64_t>(run_.step), static_cast<uint64_t>(recipe_.total_steps),
-                   loader.batches_ahead());
+  batches_.emplace(
+      [=, &loader](uint64_t step) { return loader.BeginTrainBatch(step, rank, world); },
+      static_cast<uint64_t>(run_.step), static_cast<uint64_t>(recipe_.total_steps), loader.ahead());
   feed_.emplace(trainer_.device);
   reporter_.Phase("train", run_);
   reporter_.timer().Mark(StepPart::kOther);
@@ -104,7 +104,7 @@ absl::StatusOr<RequestedStop> TrainingLoop::Step() {
   run_.epoch = trainer_.loader.sampler().EpochAt(static_cast<uint64_t>(run_.step));
   const Due due = DueAfter(recipe_, before, run_);
 
-  const Batch batch = feed_->Bring(batches_->Next());
+  MUSTER_ASSIGN_OR_RETURN(const Batch batch, feed_->Bring(batches_->Next()));
   timer.Mark(StepPart::kData);
 
   // Forward, backward, agreement, unscale, clip, update. What is due after it must know how this

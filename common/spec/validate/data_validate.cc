@@ -35,6 +35,9 @@ class DataValidator : public SpecChecks {
       case v1::Data::kNumpy:
         Check(train.data().numpy());
         break;
+      case v1::Data::kImages:
+        Check(train.data().images());
+        break;
       case v1::Data::kText:
         Given("train.data.text.path", "the text file, or the folder of text files",
               train.data().text().has_path(), train.data().text().path());
@@ -50,6 +53,7 @@ class DataValidator : public SpecChecks {
         CheckLanguageModel(train.model());
         break;
     }
+    Whole("train.data.threads", train.data().threads(), 0, 256);
     Whole("train.data.subset", train.data().subset(), 0, 1'000'000'000'000);
     Whole("train.validate_samples", train.validate_samples(), 0, 1'000'000'000'000);
     Check(train.augment());
@@ -110,6 +114,27 @@ class DataValidator : public SpecChecks {
       Range(absl::StrCat("train.data.numpy.mean[", i, "]"), numpy.mean(i), -1e6, 1e6);
     for (int i = 0; i < numpy.std_size(); ++i)
       Above(absl::StrCat("train.data.numpy.std[", i, "]"), numpy.std(i), 0, 1e6);
+  }
+
+  void Check(const v1::Images& images) {
+    const std::string path = "train.data.images.";
+    Given(path + "path", "the folder of pictures, or of shards", images.has_path(), images.path());
+    Whole(path + "size", images.size(), 8, 1024);
+    if (images.channels() != 1 && images.channels() != 3)
+      Fault(path + "channels", absl::StrCat("must be 1 or 3; got ", images.channels()));
+    for (const auto& [name, values] : {std::pair("mean", &images.mean()), {"std", &images.std()}}) {
+      if (values->size() != static_cast<int>(images.channels())) {
+        Fault(path + name, absl::StrCat("must have a number for each of ", images.channels(),
+                                        " channels; got ", values->size()));
+      }
+    }
+    for (int i = 0; i < images.mean_size(); ++i)
+      Range(absl::StrCat(path, "mean[", i, "]"), images.mean(i), -1e6, 1e6);
+    for (int i = 0; i < images.std_size(); ++i)
+      Above(absl::StrCat(path, "std[", i, "]"), images.std(i), 0, 1e6);
+    Above(path + "center_crop", images.center_crop(), 0, 1);
+    Whole(path + "classes", images.classes(), 0, 1'000'000);
+    Whole(path + "broken_samples", images.broken_samples(), 0, 1'000'000'000);
   }
 
   void Check(const v1::Augment& augment) {

@@ -1,6 +1,7 @@
 #include "common/spec/validate/spec_defaults.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "common/spec/tree/spec_text.h"
 
@@ -88,6 +89,26 @@ void FillGpt2(v1::Gpt2& gpt2, const v1::Data& data) {
   MUSTER_DEFAULT(gpt2, dropout, 0.0);
 }
 
+void FillImages(v1::Images& images) {
+  MUSTER_DEFAULT(images, size, 224);
+  MUSTER_DEFAULT(images, channels, 3);
+  const bool colours = images.channels() == 3;
+  if (images.mean().empty()) {
+    for (const double mean :
+         colours ? std::vector<double>{0.485, 0.456, 0.406} : std::vector<double>{0.5})
+      images.add_mean(mean);
+  }
+  if (images.std().empty()) {
+    for (const double std :
+         colours ? std::vector<double>{0.229, 0.224, 0.225} : std::vector<double>{0.5})
+      images.add_std(std);
+  }
+  MUSTER_DEFAULT(images, center_crop, 0.875);
+  MUSTER_DEFAULT(images, upright, false);
+  MUSTER_DEFAULT(images, classes, 0);
+  MUSTER_DEFAULT(images, broken_samples, 0);
+}
+
 void FillData(v1::Data& data) {
   if (data.has_synthetic()) {
     v1::Synthetic& synthetic = *data.mutable_synthetic();
@@ -103,7 +124,9 @@ void FillData(v1::Data& data) {
     MUSTER_DEFAULT(*data.mutable_tokens(), context, 1024);
     MUSTER_DEFAULT(*data.mutable_tokens(), vocabulary, 50257);
   }
+  if (data.has_images()) FillImages(*data.mutable_images());
   MUSTER_DEFAULT(data, subset, 0);
+  MUSTER_DEFAULT(data, threads, 0);
 }
 
 void FillColorJitter(v1::ColorJitter& jitter) {

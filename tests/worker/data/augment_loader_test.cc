@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "worker/data/augment/augment.h"
@@ -47,11 +48,11 @@ TEST(Loader, AugmentsTrainingBatchesAndLeavesEvaluationAlone) {
   const Augmenter augmenter(config, 1);
   const Loader plain(**dataset, Sampler(64, 8, 2));
   const Loader flipped(**dataset, Sampler(64, 8, 2), &augmenter);
-  const Batch a = plain.TrainBatch(3, 0, 2), b = flipped.TrainBatch(3, 0, 2);
+  const Batch a = *plain.TrainBatch(3, 0, 2), b = *flipped.TrainBatch(3, 0, 2);
   EXPECT_LT(a.inputs.flip({3}).sub(b.inputs).abs().max().item<float>(), 1e-5);
   EXPECT_TRUE(at::equal(a.targets, b.targets));
-  EXPECT_TRUE(at::equal(plain.EvalBatch(Split::kTest, 4, 0, 0, 1).inputs,
-                        flipped.EvalBatch(Split::kTest, 4, 0, 0, 1).inputs));
+  EXPECT_TRUE(at::equal(plain.EvalBatch(Split::kTest, 4, 0, 0, 1)->inputs,
+                        flipped.EvalBatch(Split::kTest, 4, 0, 0, 1)->inputs));
 }
 
 TEST(Loader, ASampleThatABatchHoldsTwiceIsAugmentedInTwoWays) {
@@ -59,7 +60,7 @@ TEST(Loader, ASampleThatABatchHoldsTwiceIsAugmentedInTwoWays) {
   ASSERT_TRUE(dataset.ok());
   const Augmenter augmenter(Everything(), 1);
   const Loader loader(**dataset, Sampler(4, 8, 2), &augmenter);
-  const Batch batch = loader.TrainBatch(0, 0, 1);
+  const Batch batch = *loader.TrainBatch(0, 0, 1);
   for (int64_t i = 0; i < 8; ++i) {
     for (int64_t j = 0; j < i; ++j) {
       if (batch.ids[static_cast<size_t>(i)] != batch.ids[static_cast<size_t>(j)]) continue;
@@ -78,7 +79,7 @@ GlobalBatch AllRanks(const Loader& loader, uint64_t step, uint32_t world) {
   std::vector<at::Tensor> inputs, targets;
   GlobalBatch whole;
   for (uint32_t rank = 0; rank < world; ++rank) {
-    const Batch part = loader.TrainBatch(step, rank, world);
+    const Batch part = *loader.TrainBatch(step, rank, world);
     if (part.count == 0) continue;  // stand-ins
     EXPECT_EQ(part.inputs.size(0), part.count);
     inputs.push_back(part.inputs);
@@ -140,12 +141,13 @@ TEST(Loader, ASampleIsMadeAgainWithoutTheLoader) {
   const Loader loader(**dataset, sampler, &augmenter);
   constexpr size_t kValues = 3 * 12 * 10;
   for (uint64_t step = 0; step < 8; ++step) {
-    const Batch batch = loader.TrainBatch(step, 0, 1);
+    const Batch batch = *loader.TrainBatch(step, 0, 1);
     const auto input = [&](uint64_t place) {
       std::vector<float> values(kValues);
       const Picture picture = {values.data(), 3, 12, 10};
       const int64_t id = sampler.Ids(step, Shard{place, place + 1})[0];
-      const StoredSample sample = (*dataset)->Read(Split::kTrain, id);
+      std::string storage;
+      const StoredSample sample = *(*dataset)->Read(Split::kTrain, id, storage);
       std::memcpy(values.data(), sample.input.data(), sample.input.size());
       InputsToPixels((*dataset)->pixels(), picture);
       augmenter.Change(picture, sampler.PlaceOf(step, place));
@@ -174,8 +176,8 @@ TEST(Loader, MixedTargetsAreSharesOfBothClassesAndTheLastOfAnOddNumberIsMixedWit
   config.mixup = 1;
   const Augmenter augmenter(config, 3);
   const Sampler sampler(30, 3, 2);
-  const Batch plain = Loader(**dataset, sampler).TrainBatch(0, 0, 1);
-  const Batch mixed = Loader(**dataset, sampler, &augmenter).TrainBatch(0, 0, 1);
+  const Batch plain = *Loader(**dataset, sampler).TrainBatch(0, 0, 1);
+  const Batch mixed = *Loader(**dataset, sampler, &augmenter).TrainBatch(0, 0, 1);
   const PairMix mix = augmenter.DrawMix(8, 8, {0, 0});
   at::Tensor wanted = at::zeros({3, 4});
   for (int64_t i = 0; i < 3; ++i) {
@@ -197,8 +199,8 @@ TEST(Loader, MixupBlendsFeatures) {
   config.mixup = 1;
   const Augmenter augmenter(config, 3);
   const Sampler sampler(30, 4, 2);
-  const Batch plain = Loader(**dataset, sampler).TrainBatch(0, 0, 1);
-  const Batch mixed = Loader(**dataset, sampler, &augmenter).TrainBatch(0, 0, 1);
+  const Batch plain = *Loader(**dataset, sampler).TrainBatch(0, 0, 1);
+  const Batch mixed = *Loader(**dataset, sampler, &augmenter).TrainBatch(0, 0, 1);
   const PairMix mix = augmenter.DrawMix(1, 1, {0, 0});
   const at::Tensor blended = plain.inputs[3].mul(mix.share).add(plain.inputs[2].mul(mix.rest()));
   EXPECT_LT(mixed.inputs[3].sub(blended).abs().max().item<float>(), 1e-6);

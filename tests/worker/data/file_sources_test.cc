@@ -77,7 +77,7 @@ TEST_F(FileSourcesTest, Cifar10HoldsATenthOfTheTrainingFilesBack) {
   EXPECT_EQ(cifar->size(Split::kTest), 5);
   EXPECT_EQ(cifar->classes(), 10);
   const Loader loader(*cifar, Sampler(90, 4, 1));
-  const Batch batch = loader.EvalBatch(Split::kTest, 5, 0, 0, 1);
+  const Batch batch = *loader.EvalBatch(Split::kTest, 5, 0, 0, 1);
   EXPECT_EQ(batch.targets[3].item<int64_t>(), 3);
   EXPECT_NEAR(batch.inputs[3][1][0][0].item<float>(), (3 / 255.0 - 0.4822) / 0.2435, 1e-5);
 }
@@ -141,7 +141,7 @@ TEST_F(FileSourcesTest, NumpyBytesArePixelsAndMissingSetsAreSplitOff) {
   EXPECT_THAT(seen, ::testing::Each(true));
   const Loader loader(*numpy, Sampler(10, 4, 1));
   const int first = numpy->Range(Split::kTest, 0, 1).inputs[0][0][0][0].item<uint8_t>();
-  EXPECT_NEAR(loader.EvalBatch(Split::kTest, 1, 0, 0, 1).inputs[0][1][0][0].item<float>(),
+  EXPECT_NEAR(loader.EvalBatch(Split::kTest, 1, 0, 0, 1)->inputs[0][1][0][0].item<float>(),
               (first / 255.0 - 0.5) / 0.5, 1e-6);
 }
 
@@ -215,7 +215,7 @@ TEST_F(FileSourcesTest, NumpyFloatsAreScaledByMeanAndStd) {
   }
   ASSERT_OK_AND_ASSIGN(const auto numpy, Numpy({0.5f}, {0.25f}));
   const Loader loader(*numpy, Sampler(2, 2, 1));
-  const at::Tensor inputs = loader.EvalBatch(Split::kTest, 2, 0, 0, 1).inputs;
+  const at::Tensor inputs = loader.EvalBatch(Split::kTest, 2, 0, 0, 1)->inputs;
   EXPECT_EQ(inputs[0][0][0][0].item<float>(), -2.0f);
   EXPECT_EQ(inputs[0][0][0][1].item<float>(), 2.0f);
 }

@@ -187,7 +187,7 @@ TextRun TrainOnText(const Objective& objective, Precision precision, int64_t acc
   TextRun run;
   for (uint64_t number = 0; number < 3; ++number) {
     const absl::StatusOr<StepResult> done =
-        step.Run(static_cast<int64_t>(number), rank.loader->TrainBatch(number, 0, 1), {},
+        step.Run(static_cast<int64_t>(number), *rank.loader->TrainBatch(number, 0, 1), {},
                  /*settle=*/true, timer);
     EXPECT_OK(done.status());
     if (done.ok()) run.steps.push_back(*done);
@@ -246,11 +246,11 @@ TEST(LanguageModelTraining, HoldsAChunkOfLogitsAndEstimatesSo) {
                    .batch_size = static_cast<uint64_t>(batch_size)},
                   *objective, {});
     MemoryEstimate memory = CountMemory(*rank.trainer);
-    MeasureActivations(*rank.trainer, memory);
+    ASSERT_OK(MeasureActivations(*rank.trainer, memory));
     const double estimate = static_cast<double>(memory.gradients + memory.activations);
     TrainStep step(*rank.trainer);
     StepTimer timer(at::kCPU);
-    const Batch batch = rank.loader->TrainBatch(0, 0, 1);
+    const Batch batch = *rank.loader->TrainBatch(0, 0, 1);
     ASSERT_OK(step.Run(0, batch, {}, true, timer).status());  // whatever is taken once only
     const AllocationTrace trace = TraceAllocations(
         [&] { ASSERT_OK(step.Run(1, batch, {}, /*settle=*/true, timer).status()); });

@@ -26,7 +26,20 @@ double DrawSign(RandomStream& random) { return random.Chance(0.5) ? -1 : 1; }
 std::vector<PictureChange> Augmenter::Draw(int64_t height, int64_t width,
                                            const EpochPlace& place) const {
   Changes changes;
-  DrawCrops(height, width, place, changes);
+  if (config_.crop_min_area > 0) {
+    changes.push_back(
+        {.op = PictureOp::kCropAndResize, .window = ResizedCrop(height, width, place)});
+  }
+  Changes rest = DrawAfterCrop(height, width, place);
+  changes.insert(changes.end(), std::make_move_iterator(rest.begin()),
+                 std::make_move_iterator(rest.end()));
+  return changes;
+}
+
+std::vector<PictureChange> Augmenter::DrawAfterCrop(int64_t height, int64_t width,
+                                                    const EpochPlace& place) const {
+  Changes changes;
+  DrawPaddedCrop(place, changes);
   if (Happens(config_.flip, AugmentOp::kHorizontalFlip, place))
     changes.push_back({.op = PictureOp::kFlipHorizontally});
   if (Happens(config_.vertical_flip, AugmentOp::kVerticalFlip, place))
@@ -55,20 +68,14 @@ PairMix Augmenter::DrawMix(int64_t height, int64_t width, const EpochPlace& firs
   return DrawPairMix(config_.mixup, config_.cutmix, height, width, random);
 }
 
-void Augmenter::DrawCrops(int64_t height, int64_t width, const EpochPlace& place,
-                          Changes& changes) const {
-  if (config_.crop_min_area > 0) {
-    changes.push_back(
-        {.op = PictureOp::kCropAndResize, .window = ResizedCrop(height, width, place)});
-  }
-  if (config_.crop_padding > 0) {
-    RandomStream random = StreamOf(AugmentOp::kPaddedCrop, place);
-    const int64_t places = 2 * config_.crop_padding + 1;
-    const int64_t x = random.Below(places) - config_.crop_padding;
-    const int64_t y = random.Below(places) - config_.crop_padding;
-    changes.push_back(
-        {.op = PictureOp::kTranslate, .x = static_cast<double>(x), .y = static_cast<double>(y)});
-  }
+void Augmenter::DrawPaddedCrop(const EpochPlace& place, Changes& changes) const {
+  if (config_.crop_padding == 0) return;
+  RandomStream random = StreamOf(AugmentOp::kPaddedCrop, place);
+  const int64_t places = 2 * config_.crop_padding + 1;
+  const int64_t x = random.Below(places) - config_.crop_padding;
+  const int64_t y = random.Below(places) - config_.crop_padding;
+  changes.push_back(
+      {.op = PictureOp::kTranslate, .x = static_cast<double>(x), .y = static_cast<double>(y)});
 }
 
 void Augmenter::DrawPolicy(int64_t height, int64_t width, const EpochPlace& place,

@@ -87,11 +87,16 @@ class Augmenter {
   // switched on but was not drawn is left out.
   std::vector<PictureChange> Draw(int64_t height, int64_t width, const EpochPlace& place) const;
 
+  // The same without the random resized crop, for who crops while it decodes: of the picture that
+  // was resized.
+  std::vector<PictureChange> DrawAfterCrop(int64_t height, int64_t width,
+                                           const EpochPlace& place) const;
+
   // Does it, in place, to a picture of values from 0 to 1.
   void Change(Picture picture, const EpochPlace& place) const;
 
-  // The part of a picture of this size that the random resized crop takes, for who crops while it
-  // decodes. Requires crop_min_area > 0.
+  // The part of a picture of this size that the random resized crop takes. Requires
+  // crop_min_area > 0.
   Window ResizedCrop(int64_t height, int64_t width, const EpochPlace& place) const;
 
   // How the pairs of a global batch are mixed, whose first sample stands there. Requires mixes().
@@ -107,7 +112,7 @@ class Augmenter {
     return chance > 0 && StreamOf(op, place).Chance(chance);
   }
   // Each adds what it draws.
-  void DrawCrops(int64_t height, int64_t width, const EpochPlace& place, Changes& changes) const;
+  void DrawPaddedCrop(const EpochPlace& place, Changes& changes) const;
   void DrawPolicy(int64_t height, int64_t width, const EpochPlace& place, Changes& changes) const;
   void DrawColorJitter(const EpochPlace& place, Changes& changes) const;
   void DrawBlur(int64_t height, int64_t width, const EpochPlace& place, Changes& changes) const;

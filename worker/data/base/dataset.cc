@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 
 namespace muster::worker {
@@ -44,10 +45,18 @@ void Dataset::Decode(const StoredSample& sample, const SampleSlot& slot) const {
   std::memcpy(slot.target, sample.target.data(), sample.target.size());
 }
 
+std::string Dataset::NameOf(Split split, int64_t id) const {
+  return absl::StrCat("sample ", id, " of the ", SplitName(split), " set");
+}
+
 Dataset::Part Dataset::Gather(Split split, const std::vector<int64_t>& ids) const {
   const BatchSlots slots(*this, input_type(), static_cast<int64_t>(ids.size()));
-  for (size_t i = 0; i < ids.size(); ++i)
-    Decode(Read(split, ids[i]), slots[static_cast<int64_t>(i)]);
+  std::string storage;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const absl::StatusOr<StoredSample> sample = Read(split, ids[i], storage);
+    MUSTER_CHECK(sample.ok(), "samples in memory can be read");
+    Decode(*sample, slots[static_cast<int64_t>(i)]);
+  }
   return slots.part();
 }
 
@@ -99,10 +108,11 @@ InMemoryDataset::Rows InMemoryDataset::RowsOf(const at::Tensor& tensor) {
 
 int64_t InMemoryDataset::size(Split split) const { return part(split).targets.size(0); }
 
-StoredSample InMemoryDataset::Read(Split split, int64_t id) const {
+absl::StatusOr<StoredSample> InMemoryDataset::Read(Split split, int64_t id,
+                                                   std::string& /*storage*/) const {
   MUSTER_CHECK(id >= 0 && id < size(split), "a sample's id lies in its set");
   const auto index = static_cast<size_t>(split);
-  return {inputs_[index][id], targets_[index][id]};
+  return StoredSample{inputs_[index][id], targets_[index][id]};
 }
 
 int64_t InMemoryDataset::bytes() const {

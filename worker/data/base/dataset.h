@@ -17,6 +17,8 @@
 
 namespace muster::worker {
 
+struct PictureDecoding;  // compressed_picture.h
+
 // A sample's place in a batch: for so many bytes as its input and its target have there.
 struct SampleSlot {
   void* input = nullptr;
@@ -40,7 +42,14 @@ class Dataset : public SampleSource {
   // A sample's bytes as Part has them: copied, where its source stores them so.
   virtual void Decode(const StoredSample& sample, const SampleSlot& slot) const;
 
-  // The samples of these ids, each in [0, size), in their order.
+  // Null: inputs are stored as Part has them. Else they are compressed pictures of any sizes, which
+  // only Transform makes into the shape.
+  virtual const PictureDecoding* decoding() const { return nullptr; }
+
+  // Names a sample for people: by its key and file, where it has them.
+  virtual std::string NameOf(Split split, int64_t id) const;
+
+  // The samples of these ids, each in [0, size), in their order. Requires samples in memory.
   Part Gather(Split split, const std::vector<int64_t>& ids) const;
   // Samples [begin, begin + count).
   Part Range(Split split, int64_t begin, int64_t count) const;
@@ -104,7 +113,7 @@ class InMemoryDataset final : public Dataset {
                   PixelScale pixels = {}, std::vector<std::string> class_names = {});
 
   int64_t size(Split split) const override;
-  StoredSample Read(Split split, int64_t id) const override;
+  absl::StatusOr<StoredSample> Read(Split split, int64_t id, std::string& storage) const override;
   int64_t bytes() const override;
   const Part& part(Split split) const { return parts_[static_cast<size_t>(split)]; }
 

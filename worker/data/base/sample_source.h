@@ -2,11 +2,14 @@
 // stored.
 //
 // Used by the loader, which has Transform make of them what the model is given. Where the bytes lie
-// is a source's own affair. Immutable after its making, so any thread may read.
+// is a source's own affair: in memory, or in files. Immutable after its making, so any thread may
+// read.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace muster::worker {
@@ -14,7 +17,7 @@ namespace muster::worker {
 enum class Split { kTrain = 0, kValidation = 1, kTest = 2 };
 const char* SplitName(Split split);
 
-// Valid as long as its source.
+// Valid as long as its source and the storage that it was read with, until that is used again.
 struct StoredSample {
   absl::string_view input;
   absl::string_view target;
@@ -25,8 +28,10 @@ class SampleSource {
   virtual ~SampleSource() = default;
 
   virtual int64_t size(Split split) const = 0;
-  // Requires an id in [0, size).
-  virtual StoredSample Read(Split split, int64_t id) const = 0;
+  // Requires an id in [0, size). A source in files reads into `storage`. Fails where a file does:
+  // the sample and the file are named.
+  virtual absl::StatusOr<StoredSample> Read(Split split, int64_t id,
+                                            std::string& storage) const = 0;
   // What it holds in memory.
   virtual int64_t bytes() const = 0;
 };

@@ -1,13 +1,31 @@
 #include "worker/data/images/pixels.h"
 
-#include <cstdint>
-
 namespace muster::worker {
 
 void BytesToPixels(absl::string_view stored, Picture picture) {
   const int64_t size = picture.size();
   for (int64_t i = 0; i < size; ++i)
     picture.values[i] = static_cast<float>(static_cast<uint8_t>(stored[i])) / 255.0f;
+}
+
+void InterleavedToPixels(const uint8_t* pixels, Picture picture) {
+  const int64_t plane = picture.plane();
+  if (picture.channels == 3) {  // with a known stride the loop is vectorised
+    float* red = picture.values;
+    float* green = red + plane;
+    float* blue = green + plane;
+    for (int64_t i = 0; i < plane; ++i) {
+      red[i] = static_cast<float>(pixels[3 * i]) / 255.0f;
+      green[i] = static_cast<float>(pixels[3 * i + 1]) / 255.0f;
+      blue[i] = static_cast<float>(pixels[3 * i + 2]) / 255.0f;
+    }
+    return;
+  }
+  for (int64_t channel = 0; channel < picture.channels; ++channel) {
+    float* values = picture.values + channel * plane;
+    for (int64_t i = 0; i < plane; ++i)
+      values[i] = static_cast<float>(pixels[i * picture.channels + channel]) / 255.0f;
+  }
 }
 
 void PixelsToInputs(const PixelScale& scale, Picture picture) {

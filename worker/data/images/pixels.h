@@ -2,6 +2,8 @@
 // of torch.
 #pragma once
 
+#include <cstdint>
+
 #include "absl/strings/string_view.h"
 #include "worker/data/augment/picture_ops.h"
 #include "worker/data/base/pixel_scale.h"
@@ -10,6 +12,9 @@ namespace muster::worker {
 
 // Fills the picture with pixels from 0 to 1 that are stored as bytes, as many as it has values.
 void BytesToPixels(absl::string_view stored, Picture picture);
+
+// The same of pixels [height, width, channels], as decoders give them.
+void InterleavedToPixels(const uint8_t* pixels, Picture picture);
 
 // In place: pixels become inputs, and inputs pixels. A scale has one number for each channel.
 void PixelsToInputs(const PixelScale& scale, Picture picture);

@@ -14,14 +14,15 @@ TokenRows::TokenRows(std::array<RowSplit, 3> splits, int64_t context, int64_t vo
 
 int64_t TokenRows::size(Split split) const { return splits_[static_cast<size_t>(split)].rows; }
 
-StoredSample TokenRows::Read(Split split, int64_t id) const {
+absl::StatusOr<StoredSample> TokenRows::Read(Split split, int64_t id,
+                                             std::string& /*storage*/) const {
   const RowSplit& rows = splits_[static_cast<size_t>(split)];
   MUSTER_CHECK(id >= 0 && id < rows.rows, "a row lies in its split");
   const int64_t context = shape()[0];
   const int64_t block = rows.blocks[static_cast<size_t>(id / rows.rows_per_block)];
   const int64_t row = block * rows.rows_per_block + id % rows.rows_per_block;
-  return {rows.tokens->Stored(row * context, context),
-          rows.tokens->Stored(row * context + 1, context)};
+  return StoredSample{rows.tokens->Stored(row * context, context),
+                      rows.tokens->Stored(row * context + 1, context)};
 }
 
 // Stores of one vocabulary hold their tokens alike.

@@ -34,7 +34,7 @@ class TokenRows final : public Dataset {
             std::string fingerprint);
 
   int64_t size(Split split) const override;
-  StoredSample Read(Split split, int64_t id) const override;
+  absl::StatusOr<StoredSample> Read(Split split, int64_t id, std::string& storage) const override;
   void Decode(const StoredSample& sample, const SampleSlot& slot) const override;
   int64_t bytes() const override;
 

@@ -103,12 +103,14 @@ at::Tensor DrawSheet(const at::Tensor& originals, const at::Tensor& hidden,
   return at::cat(rows, 1).permute({1, 2, 0}).to(at::kByte);
 }
 
-std::unique_ptr<Artifact> MakeReconstructionSheets(FileSystem& fs, Model& model,
-                                                   const Loader& loader, at::Device device,
-                                                   ReconstructionSheetConfig config) {
+absl::StatusOr<std::unique_ptr<Artifact>> MakeReconstructionSheets(
+    FileSystem& fs, Model& model, const Loader& loader, at::Device device,
+    ReconstructionSheetConfig config) {
   at::Tensor originals;
   if (loader.EvalBatches(Split::kValidation, kSheetPictures, 0, 1) > 0) {
-    originals = loader.EvalBatch(Split::kValidation, kSheetPictures, 0, 0, 1).inputs.to(device);
+    MUSTER_ASSIGN_OR_RETURN(const Batch batch,
+                            loader.EvalBatch(Split::kValidation, kSheetPictures, 0, 0, 1));
+    originals = batch.inputs.to(device);
   }
   return std::make_unique<ReconstructionSheets>(fs, model, std::move(originals), std::move(config));
 }

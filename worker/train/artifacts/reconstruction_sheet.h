@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
 #include "worker/data/loader.h"
 #include "worker/models/base/model.h"
@@ -31,9 +32,9 @@ struct ReconstructionSheetConfig {
 
 // Writes `<folder>/reconstructions-<step, 8 digits>.png`. Does nothing when the validation set is
 // empty. `fs`, `model` and `loader` must outlive it.
-std::unique_ptr<Artifact> MakeReconstructionSheets(FileSystem& fs, Model& model,
-                                                   const Loader& loader, at::Device device,
-                                                   ReconstructionSheetConfig config);
+absl::StatusOr<std::unique_ptr<Artifact>> MakeReconstructionSheets(
+    FileSystem& fs, Model& model, const Loader& loader, at::Device device,
+    ReconstructionSheetConfig config);
 
 // The sheet's pixels, uint8 [height, width, 3]: originals and reconstructions float [N, C, H, W],
 // hidden bool [N, C, H, W]. One channel is shown grey, three as colours; of others the first. The

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "worker/train/memory/allocation_trace.h"
 #include "worker/train/memory/malloc_rehearsal.h"
@@ -19,6 +20,7 @@
 #include "worker/train/memory/run_in_fork.h"
 #include "worker/train/recipe/ema.h"
 #include "worker/train/recipe/prune.h"
+#include "worker/train/run/failure.h"
 #include "worker/train/step/amp.h"
 
 namespace muster::worker {
@@ -251,7 +253,7 @@ std::optional<int64_t> RehearsedGrowth(const Trainer& trainer, int64_t buckets, 
   constexpr int kSaveAfter = 2;
   MallocRehearsal rehearsal;
   rehearsal.Take(buckets);
-  rehearsal.Take(trainer.loader.batches_ahead() * batch);
+  rehearsal.Take(trainer.loader.ahead().batches * batch);
   std::vector<size_t> gradients;
   for (int step = 1; step <= kSteps; ++step) {
     for (const size_t gradient : gradients) rehearsal.GiveBack(gradient);
@@ -299,22 +301,22 @@ MemoryEstimate CountMemory(const Trainer& trainer, const PlannedGang& planned) {
   const int64_t dataset = trainer.loader.dataset().bytes();
   const int64_t held = estimate.weights + estimate.optimizer + estimate.average + dataset;
   estimate.program = std::max<int64_t>(0, MeasureMemory(trainer.device).now_bytes - held);
-  // As the model takes it, which may be wider than it is stored.
-  const Batch first = trainer.loader.EvalBatch(Split::kTrain, 1, 0, 0, 1);
-  const int64_t sample = static_cast<int64_t>(first.inputs.nbytes() + first.targets.nbytes());
-  estimate.data = dataset + (1 + trainer.loader.batches_ahead()) * sample *
+  estimate.data = dataset + (1 + trainer.loader.ahead().batches) * trainer.loader.sample_bytes() *
                                 MicroBatchSamples(trainer) * trainer.recipe.accumulate;
   const std::vector<int64_t> saved = SavedBytes(trainer);
   estimate.checkpoint = std::accumulate(saved.begin(), saved.end(), int64_t{0});
   return estimate;
 }
 
-void MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate,
-                        const PlannedGang& planned) {
+absl::Status MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate,
+                                const PlannedGang& planned) {
   const NoTrials no_trials;
   const MemoryUse before = MeasureMemory(trainer.device);
-  Batch batch = trainer.loader.TrainBatch(0, static_cast<uint32_t>(trainer.gang.rank()),
-                                          static_cast<uint32_t>(trainer.gang.world_size()));
+  absl::StatusOr<Batch> loaded =
+      trainer.loader.TrainBatch(0, static_cast<uint32_t>(trainer.gang.rank()),
+                                static_cast<uint32_t>(trainer.gang.world_size()));
+  if (!loaded.ok()) return Classify(loaded.status(), kDataError);
+  Batch batch = *std::move(loaded);
   const int64_t wanted = MicroBatchSamples(trainer);
   const DryRun dry = DryRunOf(trainer, trainer.gang.rank());
   const AllocationTrace trace = TracePass(trainer, batch, dry.most);
@@ -349,17 +351,19 @@ void MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate,
   batch = Batch();
   if (trainer.device.is_cpu())
     AddHoles(trainer, BufferBytes(trainer, planned), batch_bytes, pass, estimate);
+  return absl::OkStatus();
 }
 
-void Rehearse(const Trainer& trainer, RehearsedMemory& known, MemoryEstimate& estimate) {
+absl::Status Rehearse(const Trainer& trainer, RehearsedMemory& known, MemoryEstimate& estimate) {
   if (known.activations < 0) {
-    MeasureActivations(trainer, estimate);
+    MUSTER_RETURN_IF_ERROR(MeasureActivations(trainer, estimate));
     known = {estimate.activations, estimate.program, estimate.holes};
-    return;
+    return absl::OkStatus();
   }
   estimate.activations = known.activations;
   estimate.program = known.program;
   estimate.holes = known.holes;
+  return absl::OkStatus();
 }
 
 std::string MemoryText(const MemoryEstimate& estimate) {

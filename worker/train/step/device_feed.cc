@@ -8,6 +8,8 @@
 
 #include <utility>
 
+#include "worker/train/run/failure.h"
+
 namespace muster::worker {
 namespace {
 
@@ -86,11 +88,12 @@ DeviceFeed::DeviceFeed(c10::Device device) : device_(device) {
 
 DeviceFeed::~DeviceFeed() = default;
 
-Batch DeviceFeed::Bring(Batch batch) {
+absl::StatusOr<Batch> DeviceFeed::Bring(absl::StatusOr<Batch> batch) {
+  if (!batch.ok()) return Classify(batch.status(), kDataError);
   if (device_.is_cpu()) return batch;
   newest_->NoteUse();
   std::swap(newest_, before_);
-  newest_->Fill(batch);
+  newest_->Fill(*batch);
   return batch;
 }
 

@@ -10,6 +10,7 @@
 
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "worker/data/loader.h"
 
 namespace muster::worker {
@@ -19,9 +20,10 @@ class DeviceFeed {
   explicit DeviceFeed(c10::Device device);
   ~DeviceFeed();
 
-  // The batch on the device. On a GPU its tensors are written again by the second call from now,
-  // once all work is done that is queued on the current stream before the next call.
-  Batch Bring(Batch batch);
+  // The batch on the device; what kept it from being made becomes a DATA_ERROR. On a GPU its
+  // tensors are written again by the second call from now, once all work is done that is queued on
+  // the current stream before the next call.
+  absl::StatusOr<Batch> Bring(absl::StatusOr<Batch> batch);
 
  private:
   class Slot;

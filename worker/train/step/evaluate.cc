@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "common/base/status_macros.h"
+#include "worker/data/batch_queue.h"
 #include "worker/train/step/amp.h"
 #include "worker/train/step/device_feed.h"
 #include "worker/train/step/torch_guard.h"
@@ -90,7 +92,8 @@ int64_t MostBatches(Split split, const Trainer& trainer) {
   return most;
 }
 
-Evaluation EvaluateTogether(Split split, const Trainer& trainer, const EvaluationOptions& options) {
+absl::StatusOr<Evaluation> EvaluateTogether(Split split, const Trainer& trainer,
+                                            const EvaluationOptions& options) {
   const Recipe& recipe = trainer.recipe;
   const Loader& loader = trainer.loader;
   Model& model = trainer.model;
@@ -115,12 +118,17 @@ Evaluation EvaluateTogether(Split split, const Trainer& trainer, const Evaluatio
   Evaluation evaluation;
   const int64_t batches = loader.EvalBatches(split, recipe.evaluation_batch_size, rank, world);
   const int64_t most = MostBatches(split, trainer);
+  BatchQueue queue(
+      [&](uint64_t index) {
+        return loader.BeginEvalBatch(split, recipe.evaluation_batch_size,
+                                     static_cast<int64_t>(index), rank, world);
+      },
+      0, static_cast<uint64_t>(batches), loader.ahead());
   for (int64_t index = 0; index < most; ++index) {
     evaluation.requested = agreement.Before(index);
     if (evaluation.requested.stop) break;
     if (index >= batches) continue;
-    const Batch batch =
-        feed.Bring(loader.EvalBatch(split, recipe.evaluation_batch_size, index, rank, world));
+    MUSTER_ASSIGN_OR_RETURN(const Batch batch, feed.Bring(queue.Next()));
     AutocastScope autocast(recipe.precision, device);
     const ModelOutput output = model.ForwardOf(
         {.ids = batch.ids, .head_apart = objective.takes_head_apart()}, batch.inputs);
@@ -153,8 +161,8 @@ Evaluation EvaluateTogether(Split split, const Trainer& trainer, const Evaluatio
 
 absl::StatusOr<Evaluation> Evaluate(Split split, const Trainer& trainer,
                                     const EvaluationOptions& options) {
-  absl::StatusOr<Evaluation> evaluation = TorchGuardOr(
-      [&]() -> absl::StatusOr<Evaluation> { return EvaluateTogether(split, trainer, options); });
+  absl::StatusOr<Evaluation> evaluation =
+      TorchGuardOr([&] { return EvaluateTogether(split, trainer, options); });
   trainer.model.SetTraining(true);
   return evaluation;
 }

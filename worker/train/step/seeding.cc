@@ -17,14 +17,6 @@ void Seed(at::Generator generator, uint64_t seed) {
 
 }  // namespace
 
-uint64_t SeedFor(uint64_t seed, SeedPurpose purpose) {
-  return DeriveSeed(seed, static_cast<uint64_t>(purpose));
-}
-
-uint64_t SampleSeed(uint64_t seed, int64_t step) {
-  return DeriveSeed(SeedFor(seed, SeedPurpose::kSamples), static_cast<uint64_t>(step));
-}
-
 void SeedStep(uint64_t seed, int64_t step, int rank, c10::Device device) {
   const uint64_t step_seed = DeriveSeed(SeedFor(seed, SeedPurpose::kStep),
                                         static_cast<uint64_t>(step), static_cast<uint64_t>(rank));

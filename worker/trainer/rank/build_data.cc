@@ -1,13 +1,29 @@
+#include <sched.h>
+
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "worker/data/images/picture_files.h"
+#include "worker/data/index/data_indexes.h"
 #include "worker/data/subset.h"
 #include "worker/data/text/token_rows.h"
 #include "worker/train/run/failure.h"
-#include "worker/train/step/seeding.h"
+#include "worker/train/run/seed_purpose.h"
+#include "worker/trainer/data/data_recipe.h"
 #include "worker/trainer/rank/compose.h"
 
 namespace muster::worker {
 namespace {
+
+// Decoding threads of a rank that does not say how many: more only wait for each other.
+constexpr int kMostThreads = 16;
+
+// Those that the agent has given the rank, where it has.
+int AvailableCpus() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
 
 std::vector<int64_t> ToInt64(const std::vector<uint32_t>& values) {
   return std::vector<int64_t>(values.begin(), values.end());
@@ -15,6 +31,20 @@ std::vector<int64_t> ToInt64(const std::vector<uint32_t>& values) {
 
 std::vector<float> ToFloat(const std::vector<double>& values) {
   return std::vector<float>(values.begin(), values.end());
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> ReadImages(const trainer_spec::Images& images,
+                                                    FileSystem& fs) {
+  IndexOptions options;
+  options.path = images.path;
+  MUSTER_ASSIGN_OR_RETURN(DataIndexes indexes, OpenOrMakeIndexes(fs, fs, options));
+  PictureFilesConfig config;
+  config.size = images.size;
+  config.channels = images.channels;
+  config.pixels = PixelScaleOf(images);
+  config.decoding = DecodingOf(images);
+  config.classes = images.classes;
+  return PictureFiles::Create(fs, std::move(indexes.splits), config);
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::JobSpec& spec,
@@ -56,58 +86,12 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::JobSpec&
     if (numpy.ok()) return numpy;
     return Classify(numpy.status(), kDataError, "train.data.numpy.path");
   }
+  if (data.images.has_value()) {
+    auto images = ReadImages(*data.images, fs);
+    if (images.ok()) return images;
+    return Classify(images.status(), kDataError, "train.data.images.path");
+  }
   return Classify(absl::InvalidArgumentError("train.data names no source"), kStartFailed);
-}
-
-AutoAugmentPolicy PolicyOf(trainer_spec::AutoAugment policy) {
-  switch (policy) {
-    case trainer_spec::AutoAugment::kImagenet:
-      return AutoAugmentPolicy::kImageNet;
-    case trainer_spec::AutoAugment::kCifar10:
-      return AutoAugmentPolicy::kCifar10;
-    case trainer_spec::AutoAugment::kSvhn:
-      return AutoAugmentPolicy::kSvhn;
-    default:
-      return AutoAugmentPolicy::kNone;
-  }
-}
-
-void FillErased(trainer_spec::EraseFill fill, const PixelScale& pixels, AugmentConfig& config) {
-  switch (fill) {
-    case trainer_spec::EraseFill::kBlack:
-      config.erase_values = {0.0f};
-      return;
-    case trainer_spec::EraseFill::kMean:
-      config.erase_values = pixels.mean;
-      return;
-    case trainer_spec::EraseFill::kNoise:
-      config.erase_fill = EraseFill::kNoise;
-      return;
-    default:
-      return;
-  }
-}
-
-AugmentConfig AugmentConfigOf(const trainer_spec::Augment& spec, const PixelScale& pixels) {
-  AugmentConfig config;
-  config.crop_min_area = spec.crop_min_area;
-  config.crop_padding = spec.crop_padding;
-  config.flip = spec.flip;
-  config.vertical_flip = spec.vertical_flip;
-  config.rand_augment_ops = spec.rand_augment_operations;
-  config.rand_augment_magnitude = spec.rand_augment_magnitude;
-  config.trivial_augment = spec.trivial_augment;
-  config.auto_augment = PolicyOf(spec.auto_augment);
-  const trainer_spec::ColorJitter& jitter = spec.color_jitter;
-  config.color_jitter = {jitter.chance, jitter.brightness, jitter.contrast, jitter.saturation,
-                         jitter.hue};
-  config.grey = spec.grey;
-  config.blur = spec.blur;
-  config.erase = spec.erase;
-  FillErased(spec.erase_fill, pixels, config);
-  config.mixup = spec.mixup;
-  config.cutmix = spec.cutmix;
-  return config;
 }
 
 }  // namespace
@@ -140,14 +124,21 @@ absl::StatusOr<std::unique_ptr<Augmenter>> BuildAugmenter(const trainer_spec::Tr
                         "train.augment: mixup wants classes, and cutmix pictures with classes"),
                     kStartFailed);
   }
-  return std::make_unique<Augmenter>(config, SeedFor(train.seed, SeedPurpose::kAugmentation));
+  return std::make_unique<Augmenter>(AugmenterOf(train, dataset.pixels()));
 }
 
 Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset) {
-  Sampler sampler(static_cast<uint64_t>(dataset.size(Split::kTrain)), train.batch_size,
-                  SeedFor(train.seed, SeedPurpose::kDataOrder));
-  if (train.epochs > 0) sampler.LimitToEpochs(train.epochs);
-  return sampler;
+  return SamplerOf(train, static_cast<uint64_t>(dataset.size(Split::kTrain)));
+}
+
+std::unique_ptr<Loader> BuildLoader(const trainer_spec::Train& train, const Dataset& dataset,
+                                    const Augmenter* augmenter) {
+  LoaderOptions options;
+  options.threads = train.data.threads > 0          ? static_cast<int>(train.data.threads)
+                    : dataset.decoding() != nullptr ? std::min(AvailableCpus(), kMostThreads)
+                                                    : 1;
+  if (train.data.images.has_value()) options.broken_limit = train.data.images->broken_samples;
+  return std::make_unique<Loader>(dataset, BuildSampler(train, dataset), augmenter, options);
 }
 
 absl::StatusOr<ModelContext> SampleContext(const trainer_spec::JobSpec& spec, FileSystem& fs) {
@@ -159,6 +150,9 @@ absl::StatusOr<ModelContext> SampleContext(const trainer_spec::JobSpec& spec, Fi
   } else if (data.digits.has_value()) {
     context.input_shape = {1, data.digits->image_size, data.digits->image_size};
     context.classes = 10;
+  } else if (data.images.has_value() && data.images->classes > 0) {
+    context.input_shape = {data.images->channels, data.images->size, data.images->size};
+    context.classes = data.images->classes;
   } else if (data.text.has_value()) {
     context.input_shape = {data.text->context};
     context.classes = 256;

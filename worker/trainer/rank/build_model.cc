@@ -15,7 +15,7 @@
 #include "worker/models/resnet.h"
 #include "worker/models/vit.h"
 #include "worker/train/run/failure.h"
-#include "worker/train/step/seeding.h"
+#include "worker/train/run/seed_purpose.h"
 #include "worker/train/step/torch_guard.h"
 #include "worker/trainer/rank/compose.h"
 

@@ -10,8 +10,9 @@
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
 #include "trainer_spec/job_spec.h"
-#include "worker/data/base/dataset.h"
 #include "worker/data/augment/augment.h"
+#include "worker/data/base/dataset.h"
+#include "worker/data/loader.h"
 #include "worker/data/sampler.h"
 #include "worker/dist/collectives.h"
 #include "worker/models/base/model.h"
@@ -84,6 +85,10 @@ absl::StatusOr<std::unique_ptr<Pruner>> BuildPruner(const trainer_spec::Prune& s
 std::unique_ptr<Transfer> BuildTransfer(const trainer_spec::Train& train, FileSystem& fs);
 
 Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset);
+
+// `dataset` and `augmenter` (may be null) must outlive it.
+std::unique_ptr<Loader> BuildLoader(const trainer_spec::Train& train, const Dataset& dataset,
+                                    const Augmenter* augmenter);
 
 // The learning rate of a run of `total_steps`.
 ScheduleConfig BuildSchedule(const trainer_spec::Train& train, int64_t total_steps);

@@ -46,8 +46,7 @@ absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSyst
   MUSTER_ASSIGN_OR_RETURN(parts.dataset, BuildDataset(spec, fs));
   MUSTER_RETURN_IF_ERROR(CheckConfusion(train, *parts.dataset));
   MUSTER_ASSIGN_OR_RETURN(parts.augmenter, BuildAugmenter(train, *parts.dataset));
-  parts.loader = std::make_unique<Loader>(*parts.dataset, BuildSampler(train, *parts.dataset),
-                                          parts.augmenter.get());
+  parts.loader = BuildLoader(train, *parts.dataset, parts.augmenter.get());
   parts.recipe = BuildRecipe(spec, parts.loader->sampler(), world_size);
   MUSTER_ASSIGN_OR_RETURN(parts.model, BuildModel(spec, *parts.dataset, device));
   MUSTER_ASSIGN_OR_RETURN(parts.optimizer, BuildOptimizer(train.optimizer, *parts.model));

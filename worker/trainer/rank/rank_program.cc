@@ -101,21 +101,22 @@ std::string ArtifactsFolder(const Launch& launch) {
   return absl::StrCat(launch.checkpoint_root, "/artifacts");
 }
 
-std::vector<std::unique_ptr<Artifact>> BuildArtifacts(const Launch& launch,
-                                                      const trainer_spec::JobSpec& spec,
-                                                      FileSystem& fs, Model& model,
-                                                      const Loader& loader, at::Device device) {
+absl::StatusOr<std::vector<std::unique_ptr<Artifact>>> BuildArtifacts(
+    const Launch& launch, const trainer_spec::JobSpec& spec, FileSystem& fs, Model& model,
+    const Loader& loader, at::Device device) {
   std::vector<std::unique_ptr<Artifact>> artifacts;
   if (launch.rank != 0) return artifacts;
   const std::string folder = ArtifactsFolder(launch);
   if (spec.train.artifacts.confusion) artifacts.push_back(MakeConfusionFiles(fs, folder));
   const uint64_t every = spec.train.artifacts.reconstructions_every_steps;
   if (every > 0 && spec.train.model.mae.has_value()) {
-    artifacts.push_back(
+    MUSTER_ASSIGN_OR_RETURN(
+        std::unique_ptr<Artifact> sheets,
         MakeReconstructionSheets(fs, model, loader, device,
                                  {.folder = folder,
                                   .every_steps = static_cast<int64_t>(every),
                                   .reconstruction = ReconstructionOf(*spec.train.model.mae)}));
+    artifacts.push_back(std::move(sheets));
   }
   return artifacts;
 }
@@ -158,7 +159,8 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
                           Checkpoints::Create(trainer, {fs, publisher, host}, std::move(saving)));
   // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
-  const auto made = BuildArtifacts(launch, spec, fs, *parts.model, *parts.loader, device);
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<Artifact>> made,
+                          BuildArtifacts(launch, spec, fs, *parts.model, *parts.loader, device));
   std::vector<Artifact*> artifacts;
   for (const auto& artifact : made) artifacts.push_back(artifact.get());
   return Train(trainer, *checkpoints, host, artifacts);

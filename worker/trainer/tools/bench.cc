@@ -30,9 +30,8 @@ absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& 
   Bench bench;
   MUSTER_ASSIGN_OR_RETURN(static_cast<RankParts&>(bench),
                           BuildParts(spec, fs, device, static_cast<uint32_t>(PlannedRanks(spec))));
-  bench.loader = std::make_unique<Loader>(
-      *bench.dataset, BuildSampler(ShareOf(spec, gang->world_size()).train, *bench.dataset),
-      bench.augmenter.get());
+  bench.loader =
+      BuildLoader(ShareOf(spec, gang->world_size()).train, *bench.dataset, bench.augmenter.get());
   MUSTER_RETURN_IF_ERROR(JoinParts(spec, fs, std::move(gang), bench));
   MUSTER_RETURN_IF_ERROR(StartFresh(bench.trainer()).status());
   bench.feed = std::make_unique<DeviceFeed>(device);
@@ -41,20 +40,22 @@ absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& 
 
 void MakeStep(Bench& bench) { bench.step = std::make_unique<TrainStep>(bench.trainer()); }
 
-Batch LoadBatch(const Bench& bench, int64_t step) {
+absl::StatusOr<Batch> LoadBatch(const Bench& bench, int64_t step) {
   return bench.loader->TrainBatch(static_cast<uint64_t>(step),
                                   static_cast<uint32_t>(bench.gang->rank()),
                                   static_cast<uint32_t>(bench.gang->world_size()));
 }
 
-Batch BatchAt(const Bench& bench, int64_t step) {
+absl::StatusOr<Batch> BatchAt(const Bench& bench, int64_t step) {
   return bench.feed->Bring(LoadBatch(bench, step));
 }
 
 BatchQueue BatchesOf(const Bench& bench, int64_t steps) {
+  const auto rank = static_cast<uint32_t>(bench.gang->rank());
+  const auto world = static_cast<uint32_t>(bench.gang->world_size());
   return BatchQueue(
-      [&bench](uint64_t step) { return LoadBatch(bench, static_cast<int64_t>(step)); }, 0,
-      static_cast<uint64_t>(steps), bench.loader->batches_ahead());
+      [=, &bench](uint64_t step) { return bench.loader->BeginTrainBatch(step, rank, world); }, 0,
+      static_cast<uint64_t>(steps), bench.loader->ahead());
 }
 
 }  // namespace muster::worker

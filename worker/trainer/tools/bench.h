@@ -41,9 +41,9 @@ absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& 
 void MakeStep(Bench& bench);
 
 // This rank's share of a step's batch, as the loader makes it.
-Batch LoadBatch(const Bench& bench, int64_t step);
+absl::StatusOr<Batch> LoadBatch(const Bench& bench, int64_t step);
 // The same on the device.
-Batch BatchAt(const Bench& bench, int64_t step);
+absl::StatusOr<Batch> BatchAt(const Bench& bench, int64_t step);
 // The first `steps` of them as the run has them, made ahead where it makes them ahead. `bench` must
 // outlive it.
 BatchQueue BatchesOf(const Bench& bench, int64_t steps);

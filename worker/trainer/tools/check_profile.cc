@@ -30,11 +30,15 @@ constexpr double kMostly = 0.5;
 constexpr absl::Duration kTimeout = absl::Minutes(2);
 
 // How many samples of a rank's batches the loader makes in a second, with no training beside it.
-double LoaderRate(const Bench& bench, int64_t steps) {
+absl::StatusOr<double> LoaderRate(const Bench& bench, int64_t steps) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   int64_t samples = 0;
-  for (int64_t step = 0; step < steps; ++step) samples += LoadBatch(bench, step).count;
+  BatchQueue batches = BatchesOf(bench, steps);
+  for (int64_t step = 0; step < steps; ++step) {
+    MUSTER_ASSIGN_OR_RETURN(const Batch batch, batches.Next());
+    samples += batch.count;
+  }
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return seconds > 0 ? static_cast<double>(samples) / seconds : 0;
 }
@@ -48,7 +52,7 @@ absl::StatusOr<StepProfile> ProfileRank(const trainer_spec::JobSpec& spec, Bench
       std::min(kWarmSteps + kProfiledSteps, std::max<int64_t>(1, bench.recipe.total_steps));
   const int64_t warm = std::min(kWarmSteps, steps - 1);
   StepProfile profile;
-  profile.loader_samples_per_second = LoaderRate(bench, steps);
+  MUSTER_ASSIGN_OR_RETURN(profile.loader_samples_per_second, LoaderRate(bench, steps));
   BatchQueue batches = BatchesOf(bench, steps);
   for (int64_t step = 0; step < steps; ++step) {
     if (step == warm) {
@@ -56,7 +60,7 @@ absl::StatusOr<StepProfile> ProfileRank(const trainer_spec::JobSpec& spec, Bench
       timer.Reset();
       samples = 0;
     }
-    const Batch batch = bench.feed->Bring(batches.Next());
+    MUSTER_ASSIGN_OR_RETURN(const Batch batch, bench.feed->Bring(batches.Next()));
     timer.Mark(StepPart::kData);
     MUSTER_RETURN_IF_ERROR(bench.step->Run(step, batch, {}, /*settle=*/true, timer).status());
     samples += batch.count;

@@ -47,7 +47,8 @@ absl::StatusOr<Int8Network> ToInt8(FileSystem& fs, const trainer_spec::JobSpec& 
                                    const NamedTensors& tensors, int64_t batches) {
   const at::NoGradGuard no_grad;
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, BuildDataset(spec, fs));
-  const Loader loader(*dataset, BuildSampler(spec.train, *dataset));
+  const std::unique_ptr<Loader> built = BuildLoader(spec.train, *dataset, /*augmenter=*/nullptr);
+  const Loader& loader = *built;
   if (dataset->size(Split::kValidation) < kExampleSamples) {
     return absl::FailedPreconditionError(
         "the run's data has no validation samples, and int8 is calibrated on those");
@@ -66,12 +67,17 @@ absl::StatusOr<Int8Network> ToInt8(FileSystem& fs, const trainer_spec::JobSpec& 
   MUSTER_ASSIGN_OR_RETURN(const Evaluation before, score(*model));
 
   const int64_t size = recipe.evaluation_batch_size;
-  const auto int8 = SimulatedInt8::Make(
-      *model, loader.EvalBatch(Split::kValidation, kExampleSamples, 0, 0, 1).inputs);
+  const auto examples = [&](int64_t samples, int64_t index) -> absl::StatusOr<at::Tensor> {
+    MUSTER_ASSIGN_OR_RETURN(const Batch batch,
+                            loader.EvalBatch(Split::kValidation, samples, index, 0, 1));
+    return batch.inputs;
+  };
+  MUSTER_ASSIGN_OR_RETURN(const at::Tensor first, examples(kExampleSamples, 0));
+  const auto int8 = SimulatedInt8::Make(*model, first);
   Int8Network network;
   const int64_t there = loader.EvalBatches(Split::kValidation, size, 0, 1);
   for (int64_t i = 0; i < std::min(batches, there); ++i) {
-    const at::Tensor inputs = loader.EvalBatch(Split::kValidation, size, i, 0, 1).inputs;
+    MUSTER_ASSIGN_OR_RETURN(const at::Tensor inputs, examples(size, i));
     int8->Calibrate(inputs);
     network.report.calibration_samples += inputs.size(0);
   }

@@ -32,7 +32,7 @@ absl::StatusOr<int64_t> PeakOf(trainer_spec::JobSpec spec, FileSystem& fs, int64
   // One more than are taken: also the last step has a batch beside its own, as in a run.
   BatchQueue batches = BatchesOf(bench, kPeakSteps + 1);
   for (int64_t step = 0; step < kPeakSteps; ++step) {
-    const Batch batch = bench.feed->Bring(batches.Next());
+    MUSTER_ASSIGN_OR_RETURN(const Batch batch, bench.feed->Bring(batches.Next()));
     MUSTER_RETURN_IF_ERROR(bench.step->Run(step, batch, {}, /*settle=*/true, timer).status());
   }
   return MeasureMemory(DeviceFor(spec)).peak_bytes;

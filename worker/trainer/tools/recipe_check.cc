@@ -32,7 +32,7 @@ absl::StatusOr<double> DrawnLoss(trainer_spec::JobSpec spec, FileSystem& fs) {
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
   MakeStep(bench);
   StepTimer timer(DeviceFor(spec));
-  const Batch batch = BatchAt(bench, 0);
+  MUSTER_ASSIGN_OR_RETURN(const Batch batch, BatchAt(bench, 0));
   MUSTER_ASSIGN_OR_RETURN(const StepResult result,
                           bench.step->Run(0, batch, {}, /*settle=*/true, timer));
   return result.loss;
@@ -54,7 +54,7 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
     MUSTER_ASSIGN_OR_RETURN(const double drawn, DrawnLoss(spec, fs));
     goal = kOverfitGoal * drawn;
   }
-  const Batch batch = BatchAt(bench, 0);
+  MUSTER_ASSIGN_OR_RETURN(const Batch batch, BatchAt(bench, 0));
   StepTimer timer(DeviceFor(spec));
   for (int64_t step = 0; step < kOverfitSteps; ++step) {
     // The same step number again and again: dropout and masks are the same, too.
@@ -78,13 +78,13 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
 }
 
 // Of one rank of the planned gang.
-MemoryEstimate EstimateOf(const trainer_spec::JobSpec& spec, const Bench& bench) {
+absl::StatusOr<MemoryEstimate> EstimateOf(const trainer_spec::JobSpec& spec, const Bench& bench) {
   const Trainer trainer = bench.trainer();
   CollectivesOptions planned = GangOptions(spec);
   planned.world_size = PlannedRanks(spec);
   planned.gpu = bench.device.is_cpu() ? -1 : 0;
   MemoryEstimate memory = CountMemory(trainer, planned);
-  MeasureActivations(trainer, memory, planned);
+  MUSTER_RETURN_IF_ERROR(MeasureActivations(trainer, memory, planned));
   return memory;
 }
 
@@ -99,7 +99,7 @@ absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& spec, FileSystem&
   report.parameters = bench.model->ParameterCount();
   report.total_steps = bench.recipe.total_steps;
   report.device = DeviceFor(spec).str();
-  const MemoryEstimate memory = EstimateOf(spec, bench);
+  MUSTER_ASSIGN_OR_RETURN(const MemoryEstimate memory, EstimateOf(spec, bench));
   report.memory_bytes = memory.total();
   report.memory_parts = MemoryText(memory);
   MUSTER_ASSIGN_OR_RETURN(report.profile, ProfileRecipe(spec, fs));
@@ -122,8 +122,9 @@ absl::StatusOr<RateRange> Rates(trainer_spec::JobSpec spec, FileSystem& fs) {
     const double progress = static_cast<double>(step) / (kRateSteps - 1);
     bench.recipe.schedule.peak = kFirstRate * std::pow(kLastRate / kFirstRate, progress);
     MakeStep(bench);
-    MUSTER_ASSIGN_OR_RETURN(const StepResult result, bench.step->Run(step, BatchAt(bench, step), {},
-                                                                     /*settle=*/true, timer));
+    MUSTER_ASSIGN_OR_RETURN(const Batch batch, BatchAt(bench, step));
+    MUSTER_ASSIGN_OR_RETURN(const StepResult result,
+                            bench.step->Run(step, batch, {}, /*settle=*/true, timer));
     if (!result.finite) break;
     smooth = kSmoothing * smooth + (1 - kSmoothing) * result.loss;
     const double unbiased = smooth / (1 - std::pow(kSmoothing, static_cast<double>(step + 1)));

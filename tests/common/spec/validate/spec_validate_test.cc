@@ -515,6 +515,23 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
          d->add_std(0);
        },
        "train.data.numpy.std[0]: must be above 0"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_images(); },
+       "train.data.images.path: is required: the folder of pictures, or of shards"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_images()->set_size(4); },
+       "train.data.images.size: must be from 8 to 1024; got 4"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_images()->set_channels(2); },
+       "train.data.images.channels: must be 1 or 3; got 2"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_images()->add_mean(0.5); },
+       "train.data.images.mean: must have a number for each of 3 channels; got 1"},
+      {[](Spec& s) {
+         for (int i = 0; i < 3; ++i)
+           s.mutable_train()->mutable_data()->mutable_images()->add_std(0);
+       },
+       "train.data.images.std[0]: must be above 0"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_images()->set_center_crop(1.5); },
+       "train.data.images.center_crop: must be above 0"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->set_threads(257); },
+       "train.data.threads: must be from 0 to 256; got 257"},
       {[](Spec& s) { s.mutable_train()->mutable_augment()->set_flip(1.5); },
        "train.augment.flip: must be from 0 to 1; got 1.5"},
       {[](Spec& s) { s.mutable_train()->mutable_augment()->set_rand_augment_magnitude(31); },
@@ -878,7 +895,7 @@ train:
               StatusIs(absl::StatusCode::kInvalidArgument,
                        "job.yaml: 8 faults:\n"
                        "  line 2: train.data: is required: one of synthetic, digits, cifar_bin, "
-                       "numpy, text, tokens\n"
+                       "numpy, text, tokens, images\n"
                        "  line 2: train.epochs: is required, or train.steps instead of it\n"
                        "  line 4: train.optimizer.lrr: unknown key; did you mean `lr`?\n"
                        "  line 5: train.batch_size: must be from 1 to 16777216; got 0\n"

@@ -177,7 +177,7 @@ TEST_F(LoaderTest, ABatchHoldsTheSamplersSamplesWithTheirTargets) {
   const Sampler sampler(50, 16, 3);
   const Loader loader(*dataset, sampler);
   for (uint32_t rank = 0; rank < 3; ++rank) {
-    const Batch batch = loader.TrainBatch(7, rank, 3);
+    const Batch batch = *loader.TrainBatch(7, rank, 3);
     const std::vector<int64_t> ids = sampler.Ids(7, rank, 3);
     ASSERT_EQ(batch.count, static_cast<int64_t>(ids.size()));
     EXPECT_EQ(batch.global_count, 16);
@@ -192,7 +192,7 @@ TEST_F(LoaderTest, ARankWithoutSamplesGetsStandInsThatDoNotCount) {
   const auto dataset = Counting(33);
   Sampler sampler(33, 32, 0);
   sampler.LimitToEpochs(1);
-  const Batch batch = Loader(*dataset, sampler).TrainBatch(1, 0, 2);
+  const Batch batch = *Loader(*dataset, sampler).TrainBatch(1, 0, 2);
   EXPECT_EQ(batch.count, 0);
   EXPECT_EQ(batch.global_count, 1);
   EXPECT_EQ(batch.inputs.size(0), 2);
@@ -206,7 +206,7 @@ TEST_F(LoaderTest, EvaluationTakesEverySampleOnceOverAllRanks) {
     std::vector<int64_t> seen;
     for (uint32_t rank = 0; rank < world; ++rank) {
       for (int64_t i = 0; i < loader.EvalBatches(Split::kTest, 4, rank, world); ++i) {
-        const Batch batch = loader.EvalBatch(Split::kTest, 4, i, rank, world);
+        const Batch batch = *loader.EvalBatch(Split::kTest, 4, i, rank, world);
         ASSERT_LE(batch.count, 4);
         for (int64_t j = 0; j < batch.count; ++j) seen.push_back(batch.targets[j].item<int64_t>());
       }

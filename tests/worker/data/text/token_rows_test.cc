@@ -234,11 +234,11 @@ TEST_F(TokenRowsTest, TheLoaderServesRowsLikeAnySample) {
   Write("a.txt", std::string(2'001, 'x'));
   ASSERT_OK_AND_ASSIGN(const auto rows, Text("a.txt", 10));
   const Loader loader(*rows, Sampler(static_cast<uint64_t>(rows->size(Split::kTrain)), 8, 1));
-  const Batch batch = loader.TrainBatch(0, 1, 2);
+  const Batch batch = *loader.TrainBatch(0, 1, 2);
   EXPECT_EQ(batch.inputs.sizes(), at::IntArrayRef({4, 10}));
   EXPECT_EQ(batch.targets.sizes(), at::IntArrayRef({4, 10}));
   EXPECT_EQ(batch.inputs.scalar_type(), at::kLong);
-  EXPECT_EQ(loader.EvalBatch(Split::kTest, 4, 0, 0, 1).count, 4);
+  EXPECT_EQ(loader.EvalBatch(Split::kTest, 4, 0, 0, 1)->count, 4);
 }
 
 }  // namespace

@@ -96,8 +96,8 @@ class Sheets : public ::testing::Test {
 TEST_F(Sheets, AreWrittenEverySoManyStepsAndLeaveTheRunAsItWas) {
   const Loader loader(*dataset_, Sampler(40, 4, 1));
   const std::string place = folder_ / "artifacts";
-  const auto sheets = MakeReconstructionSheets(PosixFileSystem(), *model_, loader, at::kCPU,
-                                               {place, 3, {.patch_size = 4}});
+  const auto sheets = *MakeReconstructionSheets(PosixFileSystem(), *model_, loader, at::kCPU,
+                                                {place, 3, {.patch_size = 4}});
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_current_seed(9);
   const at::Tensor without = at::rand({4});
@@ -117,8 +117,8 @@ TEST_F(Sheets, LetTheRunGoOnWhenTheyCannotBeWritten) {
   const Loader loader(*dataset_, Sampler(40, 4, 1));
   const std::string blocked = folder_ / "artifacts";
   ASSERT_OK(WriteFileAtomically(PosixFileSystem(), blocked, "a file where the folder should be"));
-  const auto sheets = MakeReconstructionSheets(PosixFileSystem(), *model_, loader, at::kCPU,
-                                               {blocked, 1, {.patch_size = 4}});
+  const auto sheets = *MakeReconstructionSheets(PosixFileSystem(), *model_, loader, at::kCPU,
+                                                {blocked, 1, {.patch_size = 4}});
   sheets->AfterStep(1);
   EXPECT_TRUE(model_->training());
 }

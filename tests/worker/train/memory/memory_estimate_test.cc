@@ -235,7 +235,7 @@ struct Workbench {
   int64_t StepPeak() {
     TrainStep step(trainer());
     StepTimer timer(at::kCPU);
-    const Batch batch = loader->TrainBatch(0, 0, 1);
+    const Batch batch = *loader->TrainBatch(0, 0, 1);
     EXPECT_OK(step.Run(0, batch, {}, true, timer).status());  // whatever is taken once only
     return TraceAllocations([&] { EXPECT_OK(step.Run(1, batch, {}, true, timer).status()); })
         .PeakBytes();
@@ -257,7 +257,7 @@ class MemoryOfAStep : public ::testing::TestWithParam<Case> {};
 TEST_P(MemoryOfAStep, IsEstimatedWithin15PercentFromAFewSamples) {
   Workbench setup(GetParam());
   MemoryEstimate memory = CountMemory(setup.trainer());
-  MeasureActivations(setup.trainer(), memory);
+  ASSERT_OK(MeasureActivations(setup.trainer(), memory));
   const int64_t estimate = memory.gradients + memory.activations;
   const int64_t peak = setup.StepPeak();
   RecordProperty("estimate_bytes", std::to_string(estimate));
@@ -282,7 +282,7 @@ TEST(MemoryEstimate, LeavesTheModelAsItWas) {
   for (const ModelTensor& entry : setup.model->state())
     before.push_back(entry.tensor.detach().clone());
   MemoryEstimate memory;
-  MeasureActivations(setup.trainer(), memory);
+  ASSERT_OK(MeasureActivations(setup.trainer(), memory));
   for (size_t i = 0; i < before.size(); ++i) {
     const ModelTensor& entry = setup.model->state()[i];
     EXPECT_TRUE(entry.tensor.detach().equal(before[i])) << entry.name;
@@ -295,7 +295,7 @@ TEST(MemoryEstimate, CountsAnEvaluationsBatchThatIsLargerThanTheTrainings) {
   const auto activations = [&setup](int64_t evaluated) {
     setup.recipe.evaluation_batch_size = evaluated;
     MemoryEstimate memory;
-    MeasureActivations(setup.trainer(), memory);
+    EXPECT_OK(MeasureActivations(setup.trainer(), memory));
     return memory.activations;
   };
   const int64_t trained = activations(4), evaluated = activations(256);

@@ -52,9 +52,9 @@ struct LastingRank {
     return parameters;
   }
   absl::Status Run(int64_t number) {
-    const Batch batch =
-        loader.TrainBatch(static_cast<uint64_t>(number), static_cast<uint32_t>(trainer.gang.rank()),
-                          static_cast<uint32_t>(trainer.gang.world_size()));
+    const Batch batch = *loader.TrainBatch(static_cast<uint64_t>(number),
+                                           static_cast<uint32_t>(trainer.gang.rank()),
+                                           static_cast<uint32_t>(trainer.gang.world_size()));
     return step.Run(number, batch, {}, /*settle=*/true, timer).status();
   }
   // Weights, buffers, and the optimizer's state: the tensors themselves.

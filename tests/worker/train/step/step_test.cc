@@ -351,7 +351,7 @@ TEST(TrainStep, AModelIsToldTheIdOfEachSample) {
         ListeningModel& heard = *model;
         Rank rank(*gang, recipe, std::move(model));
         const uint32_t number = static_cast<uint32_t>(gang->rank());
-        rank.Run(0, loader.TrainBatch(0, number, static_cast<uint32_t>(world)));
+        rank.Run(0, *loader.TrainBatch(0, number, static_cast<uint32_t>(world)));
         EXPECT_EQ(heard.ids, sampler.Ids(0, number, static_cast<uint32_t>(world)));
         ExpectRowsOfTheirIds(heard, *dataset, Split::kTrain);
 

@@ -179,7 +179,7 @@ TEST(Check, IsContentWithWeightsThatKnowTheBatch) {
   MakeStep(bench);
   StepTimer timer(at::kCPU);
   for (int step = 0; step < 100; ++step)
-    EXPECT_OK(bench.step->Run(step, BatchAt(bench, 0), {}, /*settle=*/true, timer).status());
+    EXPECT_OK(bench.step->Run(step, *BatchAt(bench, 0), {}, /*settle=*/true, timer).status());
   spec.train.weights.path = folder / "weights.safetensors";
   std::vector<TensorBytes> tensors;
   for (const ModelTensor& entry : bench.model->state()) {

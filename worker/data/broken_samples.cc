@@ -1,0 +1,46 @@
+#include "worker/data/broken_samples.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+
+namespace muster::worker {
+namespace {
+
+// It will not be otherwise when it is read again.
+bool IsOfTheSample(const absl::Status& why) {
+  return absl::IsInvalidArgument(why) || absl::IsDataLoss(why) || absl::IsUnimplemented(why) ||
+         absl::IsResourceExhausted(why);
+}
+
+}  // namespace
+
+absl::Status BrokenSamples::Add(Split split, int64_t id, const std::string& name,
+                                const absl::Status& why) {
+  const absl::Status named(why.code(), absl::StrCat(name, " ", why.message()));
+  if (!IsOfTheSample(why)) return named;
+  uint64_t count = 0;
+  bool is_new = false;
+  {
+    MutexLock lock(mutex_);
+    is_new = samples_.insert({split, id}).second;
+    count = samples_.size();
+  }
+  if (count > limit_) {
+    return absl::Status(why.code(), absl::StrCat(named.message(), "; ", count,
+                                                 " broken samples are more than train.data.images."
+                                                 "broken_samples, ",
+                                                 limit_));
+  }
+  if (is_new) {
+    Log(LogLevel::kWarning, "broken_sample",
+        {{"sample", name}, {"error", why.message()}, {"broken", count}, {"limit", limit_}});
+  }
+  return absl::OkStatus();
+}
+
+uint64_t BrokenSamples::count() const {
+  MutexLock lock(mutex_);
+  return samples_.size();
+}
+
+}  // namespace muster::worker

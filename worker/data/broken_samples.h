@@ -1,0 +1,35 @@
+// Samples that could not be made, which others stand in for: each is told once, and only so many
+// may be broken.
+//
+// Shared by the threads that make a rank's batches. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "common/base/mutex.h"
+#include "worker/data/base/sample_source.h"
+
+namespace muster::worker {
+
+class BrokenSamples {
+ public:
+  explicit BrokenSamples(uint64_t limit) : limit_(limit) {}
+
+  // Of a sample that `why` kept from being made. OK when another may stand in for it. Else the
+  // error that ends the run: `why`, when it is no fault of the sample alone (a server that does not
+  // answer), or that there are too many.
+  absl::Status Add(Split split, int64_t id, const std::string& name, const absl::Status& why);
+
+  uint64_t count() const;
+
+ private:
+  const uint64_t limit_;
+  mutable Mutex mutex_;
+  std::set<std::pair<Split, int64_t>> samples_ MUSTER_GUARDED_BY(mutex_);
+};
+
+}  // namespace muster::worker

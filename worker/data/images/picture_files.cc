@@ -1,0 +1,99 @@
+#include "worker/data/images/picture_files.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "worker/data/formats/sample_reader.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr int64_t kFewestClasses = 2;
+
+absl::StatusOr<int64_t> CountClasses(const std::array<std::unique_ptr<SampleIndex>, 3>& splits,
+                                     int64_t given) {
+  const SampleIndex& train = *splits[0];
+  if (train.size() == 0) return absl::InvalidArgumentError("the training set has no pictures");
+  int64_t classes = given;
+  if (given == 0) {
+    classes = std::max<int64_t>(static_cast<int64_t>(train.class_names().size()),
+                                train.greatest_label() + 1);
+  }
+  for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
+    const SampleIndex& index = *splits[static_cast<size_t>(split)];
+    if (index.size() == 0) continue;
+    if (index.least_label() == kNoLabel) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("some pictures of the ", SplitName(split), " set have no class"));
+    }
+    if (index.greatest_label() >= classes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the ", SplitName(split), " set has the class ", index.greatest_label(),
+                       ", and there are ", classes,
+                       given == 0 ? " in the training set" : " by train.data.images.classes"));
+    }
+  }
+  if (classes < kFewestClasses) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is but ", classes, " class; training wants two at least"));
+  }
+  return classes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> PictureFiles::Create(
+    FileSystem& fs, std::array<std::unique_ptr<SampleIndex>, 3> splits,
+    const PictureFilesConfig& config) {
+  MUSTER_ASSIGN_OR_RETURN(const int64_t classes, CountClasses(splits, config.classes));
+  std::string fingerprint =
+      absl::StrCat("pictures:", config.channels, "x", config.size, "x", config.size, ":",
+                   config.decoding.upright ? "upright" : "stored");
+  for (const std::unique_ptr<SampleIndex>& index : splits)
+    absl::StrAppend(&fingerprint, ":", index->fingerprint());
+  return std::unique_ptr<Dataset>(
+      new PictureFiles(fs, std::move(splits), config, classes, std::move(fingerprint)));
+}
+
+PictureFiles::PictureFiles(FileSystem& fs, std::array<std::unique_ptr<SampleIndex>, 3> splits,
+                           const PictureFilesConfig& config, int64_t classes,
+                           std::string fingerprint)
+    : Dataset({config.channels, config.size, config.size}, {at::kFloat, at::kLong, {}}, classes,
+              std::move(fingerprint), config.pixels, splits[0]->class_names()),
+      fs_(fs),
+      splits_(std::move(splits)),
+      decoding_(config.decoding) {}
+
+int64_t PictureFiles::size(Split split) const { return static_cast<int64_t>(index(split).size()); }
+
+// The picture's bytes, and after them its class as the slot of a target has it.
+absl::StatusOr<StoredSample> PictureFiles::Read(Split split, int64_t id,
+                                                std::string& storage) const {
+  MUSTER_CHECK(id >= 0 && id < size(split), "a sample's id lies in its set");
+  MUSTER_ASSIGN_OR_RETURN(const FoundSample sample, index(split).At(static_cast<uint64_t>(id)));
+  MUSTER_ASSIGN_OR_RETURN(const SampleIndex::File file, index(split).FileAt(sample.file));
+  if (sample.offset > file.size_bytes || sample.size > file.size_bytes - sample.offset) {
+    return absl::DataLossError(
+        absl::StrCat(NameOf(split, id), ": the index has it outside of its file"));
+  }
+  storage.resize(sample.size + sizeof(int64_t));
+  MUSTER_RETURN_IF_ERROR(
+      ReadSample(fs_, std::string(file.path), sample.offset, sample.size, storage.data()));
+  std::memcpy(storage.data() + sample.size, &sample.label, sizeof(int64_t));
+  const absl::string_view all = storage;
+  return StoredSample{all.substr(0, sample.size), all.substr(sample.size)};
+}
+
+std::string PictureFiles::NameOf(Split split, int64_t id) const {
+  const absl::StatusOr<FoundSample> sample = index(split).At(static_cast<uint64_t>(id));
+  if (!sample.ok()) return Dataset::NameOf(split, id);
+  const absl::StatusOr<SampleIndex::File> file = index(split).FileAt(sample->file);
+  return absl::StrCat("sample ", sample->key, " (number ", id, " of ", SplitName(split), ", in ",
+                      file.ok() ? file->path : "?", " from byte ", sample->offset, " on)");
+}
+
+}  // namespace muster::worker

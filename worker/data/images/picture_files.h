@@ -1,0 +1,54 @@
+// Compressed pictures in files: a dataset whose samples are read when they are asked for, and
+// decoded to the size that the model is given (transform.h).
+//
+// Any thread may read. In memory are only the indexes, mapped.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/fs/file_system.h"
+#include "worker/data/base/dataset.h"
+#include "worker/data/images/compressed_picture.h"
+#include "worker/data/index/sample_index.h"
+
+namespace muster::worker {
+
+struct PictureFilesConfig {
+  int64_t size = 224;    // height and width of what the model is given
+  int64_t channels = 3;  // 3 or 1
+  PixelScale pixels;     // for each channel
+  PictureDecoding decoding;
+  int64_t classes = 0;  // 0: as many as the training set's labels tell
+};
+
+class PictureFiles final : public Dataset {
+ public:
+  // `fs` must outlive it. INVALID_ARGUMENT when a split has samples without a label or with one
+  // that is no class, when the training set is empty, or has fewer than two classes.
+  static absl::StatusOr<std::unique_ptr<Dataset>> Create(
+      FileSystem& fs, std::array<std::unique_ptr<SampleIndex>, 3> splits,
+      const PictureFilesConfig& config);
+
+  int64_t size(Split split) const override;
+  // DATA_LOSS when the file has become shorter; else fs's codes.
+  absl::StatusOr<StoredSample> Read(Split split, int64_t id, std::string& storage) const override;
+  std::string NameOf(Split split, int64_t id) const override;
+  const PictureDecoding* decoding() const override { return &decoding_; }
+  int64_t bytes() const override { return 0; }
+
+ private:
+  PictureFiles(FileSystem& fs, std::array<std::unique_ptr<SampleIndex>, 3> splits,
+               const PictureFilesConfig& config, int64_t classes, std::string fingerprint);
+  const SampleIndex& index(Split split) const { return *splits_[static_cast<size_t>(split)]; }
+
+  FileSystem& fs_;
+  const std::array<std::unique_ptr<SampleIndex>, 3> splits_;
+  const PictureDecoding decoding_;
+};
+
+}  // namespace muster::worker

@@ -1,0 +1,259 @@
+#include "worker/data/index/data_indexes.h"
+
+#include <stdlib.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/ckpt/block_hasher.h"
+#include "common/fs/file_lock.h"
+#include "worker/data/formats/image_folder.h"
+#include "worker/data/formats/lmdb.h"
+#include "worker/data/formats/record_io.h"
+#include "worker/data/formats/tf_record.h"
+#include "worker/data/formats/web_dataset.h"
+#include "worker/data/index/index_writer.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr const char* kSplitNames[] = {"train", "validation", "test"};
+constexpr uint64_t kSamplesPerCall = 10'000;  // of progress
+// Of the training set, where nothing else is for validation and test.
+constexpr uint64_t kHashParts = 10;
+
+std::string Environment(const char* name) {
+  const char* value = ::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Tells progress, and gives each sample to the split that it is in.
+class SplitSink final : public SampleSink {
+ public:
+  SplitSink(std::vector<IndexWriter*> writers, const std::function<void(uint64_t)>& progress,
+            uint64_t& samples)
+      : writers_(std::move(writers)), progress_(progress), samples_(samples) {}
+
+  uint32_t AddFile(const std::string& path, uint64_t size_bytes) override {
+    uint32_t file = 0;
+    for (IndexWriter* writer : writers_) file = writer->AddFile(path, size_bytes);
+    return file;
+  }
+  absl::Status Add(const FoundSample& sample) override {
+    if (++samples_ % kSamplesPerCall == 0) progress_(samples_);
+    if (writers_.size() == 1) return writers_[0]->Add(sample);
+    // The first two parts are for the second and third writer.
+    const uint64_t part = XXH3_64bits(sample.key.data(), sample.key.size()) % kHashParts;
+    const size_t writer = part + 1 < writers_.size() ? part + 1 : 0;
+    return writers_[writer]->Add(sample);
+  }
+
+ private:
+  const std::vector<IndexWriter*> writers_;
+  const std::function<void(uint64_t)>& progress_;
+  uint64_t& samples_;
+};
+
+class IndexMaker {
+ public:
+  IndexMaker(FileSystem& data, FileSystem& local, const IndexOptions& options, FoundData found)
+      : data_(data), local_(local), options_(options), found_(std::move(found)) {}
+
+  absl::StatusOr<DataIndexes> OpenOrMake() {
+    MUSTER_RETURN_IF_ERROR(CheckFormat());
+    MUSTER_RETURN_IF_ERROR(SortSplits());
+    MUSTER_RETURN_IF_ERROR(Name());
+    if (!options_.anew) {
+      MUSTER_ASSIGN_OR_RETURN(std::optional<DataIndexes> there, Open());
+      if (there.has_value()) return *std::move(there);
+    }
+    MUSTER_RETURN_IF_ERROR(local_.MakeDirectories(folder_));
+    MUSTER_ASSIGN_OR_RETURN(const FileLock lock, FileLock::Wait(IndexPath("lock")));
+    if (!options_.anew) {
+      // Another process may have made them meanwhile.
+      MUSTER_ASSIGN_OR_RETURN(std::optional<DataIndexes> there, Open());
+      if (there.has_value()) return *std::move(there);
+    }
+    MUSTER_RETURN_IF_ERROR(Make());
+    MUSTER_ASSIGN_OR_RETURN(std::optional<DataIndexes> made, Open());
+    if (!made.has_value())
+      return absl::UnavailableError(absl::StrCat(folder_, ": indexes that were made are gone"));
+    return *std::move(made);
+  }
+
+ private:
+  absl::Status CheckFormat() const {
+    if (found_.format != DataFormat::kNpy && found_.format != DataFormat::kParquet)
+      return absl::OkStatus();
+    return absl::UnimplementedError(absl::StrCat(
+        options_.path, " is ", DataFormatName(found_.format),
+        found_.format == DataFormat::kNpy
+            ? ": train.data.numpy reads it"
+            : ": `muster data pack` makes shards of it, which can be read at any place"));
+  }
+
+  // Which files are for training, validation and test.
+  absl::Status SortSplits() {
+    if (found_.train.empty()) {
+      std::swap(found_.train, found_.unnamed);
+    } else if (!found_.unnamed.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(options_.path, ": ", found_.unnamed.front(), " is in no split, though ",
+                       found_.train.front(), " is: want a name with train, val or test in it"));
+    }
+    if (found_.train.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(options_.path, " has nothing to train on: no train folder or files"));
+    }
+    if (found_.validation.empty()) found_.validation = found_.test;
+    if (found_.test.empty()) found_.test = found_.validation;
+    return absl::OkStatus();
+  }
+  bool splits_off() const { return found_.validation.empty(); }
+  const std::vector<std::string>& FilesOf(size_t split) const {
+    return split == 0 ? found_.train : split == 1 ? found_.validation : found_.test;
+  }
+
+  absl::Status Name() {
+    folder_ = options_.folder;
+    if (folder_.empty()) {
+      MUSTER_ASSIGN_OR_RETURN(folder_, IndexFolder());
+    }
+    std::string what = absl::StrCat(options_.path, "\n", DataFormatName(found_.format), "\n");
+    for (size_t split = 0; split < 3; ++split) {
+      for (const std::string& file : FilesOf(split)) {
+        uint64_t size = 0;
+        if (found_.format != DataFormat::kImageFolder) {
+          MUSTER_ASSIGN_OR_RETURN(size, data_.FileSize(file));
+        }
+        absl::StrAppend(&what, kSplitNames[split], " ", file, " ", size, "\n");
+      }
+    }
+    name_ = Sha256Hex(what).substr(0, 32);
+    return absl::OkStatus();
+  }
+  std::string IndexPath(absl::string_view what) const {
+    return absl::StrCat(folder_, "/", name_, ".", what);
+  }
+
+  // Nothing: one at least is not there, or broken.
+  absl::StatusOr<std::optional<DataIndexes>> Open() const {
+    DataIndexes indexes;
+    indexes.format = found_.format;
+    for (size_t split = 0; split < 3; ++split) {
+      auto index = SampleIndex::Open(IndexPath(absl::StrCat(kSplitNames[split], ".idx")));
+      if (absl::IsNotFound(index.status())) return std::nullopt;
+      if (absl::IsDataLoss(index.status())) {
+        Log(LogLevel::kWarning, "index_broken", {{"error", index.status().message()}});
+        return std::nullopt;
+      }
+      if (!index.ok()) return index.status();
+      indexes.splits[split] = *std::move(index);
+    }
+    return indexes;
+  }
+
+  absl::Status Make() {
+    Log(LogLevel::kInfo, "index_begun",
+        {{"data", options_.path}, {"format", DataFormatName(found_.format)}});
+    std::vector<std::unique_ptr<IndexWriter>> writers;
+    for (const char* name : kSplitNames) {
+      writers.push_back(
+          std::make_unique<IndexWriter>(local_, IndexPath(absl::StrCat(name, ".idx"))));
+    }
+    uint64_t samples = 0;
+    std::vector<std::string> classes;
+    for (size_t split = 0; split < 3; ++split) {
+      std::vector<IndexWriter*> into = {writers[split].get()};
+      if (split == 0 && splits_off()) into = {writers[0].get(), writers[1].get(), writers[2].get()};
+      SplitSink sink(into, options_.progress, samples);
+      MUSTER_RETURN_IF_ERROR(IndexFiles(FilesOf(split), sink, classes));
+    }
+    for (const std::unique_ptr<IndexWriter>& writer : writers)
+      MUSTER_RETURN_IF_ERROR(writer->Finish(classes));
+    options_.progress(samples);
+    Log(LogLevel::kInfo, "index_made",
+        {{"data", options_.path}, {"samples", samples}, {"index", IndexPath("train.idx")}});
+    return absl::OkStatus();
+  }
+
+  // `classes`: of the splits before, for those whose files name them; filled by the first.
+  absl::Status IndexFiles(const std::vector<std::string>& files, SampleSink& sink,
+                          std::vector<std::string>& classes) {
+    for (const std::string& file : files) {
+      MUSTER_ASSIGN_OR_RETURN(const IndexReport report, IndexOne(file, sink, classes));
+      for (const std::string& reason : report.reasons)
+        Log(LogLevel::kWarning, "not_indexed", {{"reason", reason}});
+      if (report.left_out > report.reasons.size()) {
+        Log(LogLevel::kWarning, "not_indexed",
+            {{"file", file}, {"more", report.left_out - report.reasons.size()}});
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<IndexReport> IndexOne(const std::string& file, SampleSink& sink,
+                                       std::vector<std::string>& classes) {
+    switch (found_.format) {
+      case DataFormat::kImageFolder: {
+        ImageFolderOptions folder;
+        folder.classes = classes;
+        MUSTER_ASSIGN_OR_RETURN(ImageFolderIndex index,
+                                IndexImageFolder(data_, file, folder, sink));
+        if (classes.empty()) classes = std::move(index.classes);
+        return std::move(index.report);
+      }
+      case DataFormat::kLmdb: {
+        LmdbOptions lmdb;
+        lmdb.classes = classes;
+        MUSTER_ASSIGN_OR_RETURN(LmdbIndex index, IndexLmdb(data_, file, lmdb, sink));
+        if (classes.empty()) classes = std::move(index.classes);
+        return std::move(index.report);
+      }
+      case DataFormat::kWebDataset:
+        return IndexWebDataset(data_, file, {}, sink);
+      case DataFormat::kTfRecord:
+        return IndexTfRecords(data_, file, {}, sink);
+      case DataFormat::kRecordIo:
+        return IndexRecordIo(data_, file, {}, sink);
+      case DataFormat::kParquet:
+      case DataFormat::kNpy:
+        break;
+    }
+    return absl::InternalError("a format without an index");
+  }
+
+  FileSystem& data_;
+  FileSystem& local_;
+  const IndexOptions& options_;
+  FoundData found_;
+  std::string folder_;
+  std::string name_;
+};
+
+}  // namespace
+
+absl::StatusOr<DataIndexes> OpenOrMakeIndexes(FileSystem& data, FileSystem& local,
+                                              const IndexOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(FoundData found, FindFormat(data, options.path));
+  return IndexMaker(data, local, options, std::move(found)).OpenOrMake();
+}
+
+absl::StatusOr<std::string> IndexFolder() {
+  if (const std::string given = Environment("MUSTER_INDEX_DIR"); !given.empty()) return given;
+  if (const std::string cache = Environment("XDG_CACHE_HOME"); !cache.empty())
+    return absl::StrCat(cache, "/muster/index");
+  if (const std::string home = Environment("HOME"); !home.empty())
+    return absl::StrCat(home, "/.cache/muster/index");
+  return absl::FailedPreconditionError(
+      "no folder for the index of the data: set MUSTER_INDEX_DIR, XDG_CACHE_HOME or HOME");
+}
+
+}  // namespace muster::worker

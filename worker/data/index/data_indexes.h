@@ -1,0 +1,48 @@
+// The indexes of a data set, one for each split: opened where they are there, made where they are
+// not.
+//
+// Used by whoever reads samples by their numbers. Indexes lie in a folder of the machine, under a
+// name that follows from the data's path and files; several processes may ask for the same ones at
+// once, and one of them makes them. Any thread.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/fs/file_system.h"
+#include "worker/data/formats/find_format.h"
+#include "worker/data/index/sample_index.h"
+
+namespace muster::worker {
+
+struct IndexOptions {
+  std::string path;    // of the data: a folder, a file or a pattern
+  std::string folder;  // of the indexes; empty: that of the user, see IndexFolder
+  bool anew = false;   // make them though they are there
+  // Called now and then, with the samples found so far.
+  std::function<void(uint64_t samples)> progress = [](uint64_t) {};
+};
+
+struct DataIndexes {
+  DataFormat format = DataFormat::kImageFolder;
+  // Training, validation, test: Split's order. None is null; one may be empty.
+  std::array<std::unique_ptr<SampleIndex>, 3> splits;
+};
+
+// Where the data do not say what is for validation and what for test, a tenth each of the training
+// set is, by a hash of the key; where they name one of both, it serves as both. The files of shards
+// and their sizes are compared with those that were indexed, the pictures of an image folder are
+// not: those who add some make the index anew. INVALID_ARGUMENT and NOT_FOUND where the data are
+// not what is read, with their path; UNIMPLEMENTED for a format that has another reader; else the
+// file systems' codes.
+absl::StatusOr<DataIndexes> OpenOrMakeIndexes(FileSystem& data, FileSystem& local,
+                                              const IndexOptions& options);
+
+// MUSTER_INDEX_DIR, or muster/index in the user's cache folder (XDG_CACHE_HOME, or .cache of HOME).
+// FAILED_PRECONDITION when none of these is set.
+absl::StatusOr<std::string> IndexFolder();
+
+}  // namespace muster::worker
