@@ -30,6 +30,7 @@ const std::vector<Module>& Modules() {
       {"common/protocol/", {}},
       {"common/daemon/", {}},
       {"common/fs/", {}},
+      {"common/object_store/", {"common/fs/"}},
       {"common/spec/tree/", {kProto}},
       {"common/spec/read/", {kProto, "common/spec/tree/"}},
       {"common/spec/validate/", {kProto, "common/spec/tree/"}},

@@ -1,0 +1,541 @@
+// The client against servers that are slow, broken or lie. Real sockets; what is waited between
+// attempts is only counted.
+#include "common/object_store/remote_file_system.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/common/object_store/scripted_server.h"
+#include "tests/support/status_matchers.h"
+
+namespace muster::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+const char kEtag[] = "\"one\"";
+
+std::string Bytes(size_t size) {
+  std::string bytes(size, '\0');
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 2654435761u >> 13);
+  return bytes;
+}
+
+class RemoteFileSystemTest : public ::testing::Test {
+ protected:
+  RemoteFileSystemTest() { ::setenv("no_proxy", "127.0.0.1", 1); }
+
+  RemoteOptions Options() {
+    RemoteOptions options;
+    options.clock = &clock_;
+    options.sleep = [this](absl::Duration duration) {
+      ++sleeps_;
+      clock_.Advance(duration);
+    };
+    options.jitter_seed = 1;
+    options.http.low_speed_time = absl::Seconds(1);
+    return options;
+  }
+  AwsSettings S3At(const ScriptedServer& server) {
+    AwsSettings settings;
+    settings.endpoint = server.Url("");
+    settings.credentials = AwsCredentials{"AKEXAMPLE", "hunter2", "sessiontoken3"};
+    return settings;
+  }
+  static absl::StatusOr<std::string> Read(FileSystem& fs, const std::string& path, uint64_t offset,
+                                          uint64_t bytes) {
+    std::string buffer(bytes, '\0');
+    const absl::StatusOr<uint64_t> got = fs.ReadAt(path, offset, buffer.data(), bytes);
+    if (!got.ok()) return got.status();
+    buffer.resize(*got);
+    return buffer;
+  }
+  // Answers the first `failures` requests by `fail`, the others right.
+  ScriptedServer::Script FailFirst(int failures, ScriptedServer::Script fail) {
+    return [this, failures, fail](const ServerRequest& request, ScriptedServer::Answer& answer) {
+      if (count_++ < failures) return fail(request, answer);
+      ServeObject(object_, kEtag, request, answer);
+    };
+  }
+
+  SimulatedClock clock_;
+  std::atomic<int> sleeps_ = 0;
+  std::atomic<int> count_ = 0;
+  const std::string object_ = Bytes(100'000);
+};
+
+TEST_F(RemoteFileSystemTest, ReadsRangesSizesAndWholeFiles) {
+  ScriptedServer server(FailFirst(0, nullptr));
+  RemoteFileSystem fs({}, Options());
+  const std::string path = server.Url("/a b.tar");
+  ASSERT_OK_AND_ASSIGN(const std::string range, Read(fs, path, 1000, 500));
+  EXPECT_EQ(range, object_.substr(1000, 500));
+  ASSERT_OK_AND_ASSIGN(const uint64_t size, fs.FileSize(path));
+  EXPECT_EQ(size, object_.size());
+  ASSERT_OK_AND_ASSIGN(const std::string tail, Read(fs, path, 99'990, 500));
+  EXPECT_EQ(tail, object_.substr(99'990));
+  ASSERT_OK_AND_ASSIGN(const std::string behind, Read(fs, path, 100'000, 5));
+  EXPECT_EQ(behind, "");
+  ASSERT_OK_AND_ASSIGN(const std::string whole, fs.ReadFile(path, 100'000));
+  EXPECT_EQ(whole, object_);
+  EXPECT_THAT(fs.ReadFile(path, 99'999),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("99999 allowed")));
+  EXPECT_THAT(fs.Exists(path), IsOk());
+  EXPECT_EQ(server.requests()[0].target, "/a%20b.tar");
+  EXPECT_EQ(server.connections(), 1);
+  EXPECT_EQ(fs.connections(), 1u);
+}
+
+TEST_F(RemoteFileSystemTest, BehindTheEndOfAFileNeverReadIsNothing) {
+  ScriptedServer server(FailFirst(0, nullptr));
+  RemoteFileSystem fs({}, Options());
+  ASSERT_OK_AND_ASSIGN(const std::string behind, Read(fs, server.Url("/x"), 200'000, 5));
+  EXPECT_EQ(behind, "");
+  ASSERT_OK_AND_ASSIGN(const std::string range, Read(fs, server.Url("/x"), 0, 5));
+  EXPECT_EQ(range, object_.substr(0, 5));
+}
+
+TEST_F(RemoteFileSystemTest, AnEmptyFileIsRead) {
+  ScriptedServer server([](const ServerRequest& request, ScriptedServer::Answer& answer) {
+    ServeObject("", kEtag, request, answer);
+  });
+  RemoteFileSystem fs({}, Options());
+  ASSERT_OK_AND_ASSIGN(const std::string some, Read(fs, server.Url("/x"), 0, 5));
+  EXPECT_EQ(some, "");
+  ASSERT_OK_AND_ASSIGN(const uint64_t size, fs.FileSize(server.Url("/x?signed=1")));
+  EXPECT_EQ(size, 0u);
+}
+
+TEST_F(RemoteFileSystemTest, ThreadsShareAPoolOfConnections) {
+  ScriptedServer server(FailFirst(0, nullptr));
+  RemoteFileSystem fs({}, Options());
+  for (int round = 0; round < 4; ++round) {
+    std::vector<std::thread> threads;
+    for (uint64_t t = 0; t < 8; ++t) {
+      threads.emplace_back([&, t] {
+        for (uint64_t i = 0; i < 20; ++i) {
+          const auto got = Read(fs, server.Url("/x"), 1000 * t + i, 900);
+          EXPECT_OK(got);
+          EXPECT_TRUE(got.ok() && *got == object_.substr(1000 * t + i, 900));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_LE(server.connections(), 8);
+  EXPECT_EQ(server.requests().size(), 640u);
+}
+
+TEST_F(RemoteFileSystemTest, WhatMayPassIsRepeated) {
+  for (const int code : {429, 500, 502, 503, 504}) {
+    count_ = 0;
+    sleeps_ = 0;
+    ScriptedServer server(FailFirst(3, [&](const ServerRequest&, ScriptedServer::Answer& answer) {
+      answer.Reply(code, {}, "busy");
+    }));
+    RemoteFileSystem fs({}, Options());
+    ASSERT_OK_AND_ASSIGN(const std::string range, Read(fs, server.Url("/x"), 7, 5));
+    EXPECT_EQ(range, object_.substr(7, 5));
+    EXPECT_EQ(sleeps_, 3);
+    EXPECT_EQ(server.connections(), 1) << "an error costs no connection";
+  }
+}
+
+TEST_F(RemoteFileSystemTest, AttemptsAreBounded) {
+  ScriptedServer server(FailFirst(1000, [](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Reply(503, {}, "Slow\r\n\tdown\x01 <please>");
+  }));
+  RemoteFileSystem fs({}, Options());
+  EXPECT_THAT(Read(fs, server.Url("/x?token=hunter2"), 0, 5),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr("GET " + server.Url("/x") + ": HTTP 503 Slow down <please>"),
+                             HasSubstr("tried 8 times"), Not(HasSubstr("hunter2")))));
+  EXPECT_EQ(server.requests().size(), 8u);
+}
+
+TEST_F(RemoteFileSystemTest, TheTimeOfAnOperationIsBounded) {
+  ScriptedServer server(FailFirst(1000, [](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Reply(503, {{"Retry-After", "3600"}}, "");
+  }));
+  RemoteOptions options = Options();
+  options.retry.max_attempts = 1000;
+  options.retry.operation_deadline = absl::Seconds(35);
+  RemoteFileSystem fs({}, options);
+  EXPECT_THAT(Read(fs, server.Url("/x"), 0, 5),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("35s")));
+  EXPECT_EQ(server.requests().size(), 4u) << "a wait of 10 s each: the longest";
+}
+
+TEST_F(RemoteFileSystemTest, WhatCannotPassIsNotRepeated) {
+  const std::pair<int, absl::StatusCode> cases[] = {{401, absl::StatusCode::kPermissionDenied},
+                                                    {403, absl::StatusCode::kPermissionDenied},
+                                                    {404, absl::StatusCode::kNotFound},
+                                                    {416, absl::StatusCode::kOutOfRange},
+                                                    {400, absl::StatusCode::kFailedPrecondition}};
+  for (const auto& [code, expected] : cases) {
+    ScriptedServer server([&, code = code](const ServerRequest&, ScriptedServer::Answer& answer) {
+      answer.Reply(code, {}, "no");
+    });
+    RemoteFileSystem fs({}, Options());
+    EXPECT_THAT(Read(fs, server.Url("/x"), 0, 5),
+                StatusIs(expected, HasSubstr(absl::StrCat("HTTP ", code))));
+    EXPECT_EQ(server.requests().size(), 1u);
+  }
+  EXPECT_EQ(sleeps_, 0);
+}
+
+TEST_F(RemoteFileSystemTest, AResetInTheMiddleOfABodyIsRepeated) {
+  ScriptedServer server(FailFirst(2, [&](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Reply(
+        206, {{"Content-Range", "bytes 0-999/100000"}, {"ETag", kEtag}, {"Content-Length", "1000"}},
+        object_.substr(0, 400));
+    answer.Reset();
+  }));
+  RemoteFileSystem fs({}, Options());
+  ASSERT_OK_AND_ASSIGN(const std::string range, Read(fs, server.Url("/x"), 0, 1000));
+  EXPECT_EQ(range, object_.substr(0, 1000));
+  EXPECT_EQ(sleeps_, 2);
+}
+
+TEST_F(RemoteFileSystemTest, ABodyThatEndsEarlyIsRepeated) {
+  ScriptedServer server(FailFirst(1, [&](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Reply(
+        206, {{"Content-Range", "bytes 0-999/100000"}, {"ETag", kEtag}, {"Content-Length", "1000"}},
+        object_.substr(0, 400));
+    answer.Close();
+  }));
+  RemoteFileSystem fs({}, Options());
+  ASSERT_OK_AND_ASSIGN(const std::string range, Read(fs, server.Url("/x"), 0, 1000));
+  EXPECT_EQ(range, object_.substr(0, 1000));
+}
+
+TEST_F(RemoteFileSystemTest, ALengthThatIsTooShortIsNotBelieved) {
+  ScriptedServer server(FailFirst(1, [&](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Reply(
+        206, {{"Content-Range", "bytes 0-999/100000"}, {"ETag", kEtag}, {"Content-Length", "400"}},
+        object_.substr(0, 1000));
+    answer.Close();
+  }));
+  RemoteFileSystem fs({}, Options());
+  ASSERT_OK_AND_ASSIGN(const std::string range, Read(fs, server.Url("/x"), 0, 1000));
+  EXPECT_EQ(range, object_.substr(0, 1000));
+}
+
+TEST_F(RemoteFileSystemTest, AConnectionThatIsRefusedIsRepeatedAndThenSaid) {
+  std::string url;
+  {
+    ScriptedServer gone(FailFirst(0, nullptr));
+    url = gone.Url("/x");
+  }
+  RemoteFileSystem fs({}, Options());
+  EXPECT_THAT(Read(fs, url, 0, 5),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("tried 8 times")));
+}
+
+TEST_F(RemoteFileSystemTest, AServerThatStallsHoldsNobody) {
+  ScriptedServer server(FailFirst(1, [&](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Send("HTTP/1.1 206 Partial\r\nContent-Length: 1000\r\n\r\nsome");
+    answer.Stall();
+  }));
+  RemoteFileSystem fs({}, Options());
+  ASSERT_OK_AND_ASSIGN(const std::string range, Read(fs, server.Url("/x"), 0, 1000));
+  EXPECT_EQ(range, object_.substr(0, 1000));
+  EXPECT_EQ(server.connections(), 2);
+}
+
+TEST_F(RemoteFileSystemTest, ARequestHasADeadline) {
+  ScriptedServer server(
+      [](const ServerRequest&, ScriptedServer::Answer& answer) { answer.Stall(); });
+  RemoteOptions options = Options();
+  options.http.low_speed_time = absl::Minutes(5);
+  options.retry.request_deadline = absl::Milliseconds(50);
+  options.retry.max_attempts = 2;
+  RemoteFileSystem fs({}, options);
+  EXPECT_THAT(Read(fs, server.Url("/x"), 0, 5),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("tried 2 times")));
+}
+
+TEST_F(RemoteFileSystemTest, TheWholeObjectForARangeIsCaughtBeforeItHasCome) {
+  const std::string large = Bytes(64 << 20);
+  std::atomic<bool> was_cut_off = false;
+  ScriptedServer server([&](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Reply(200, {{"ETag", kEtag}}, large);
+    was_cut_off = !answer.is_open();
+  });
+  for (const uint64_t offset : {0, 1000}) {
+    RemoteFileSystem fs({}, Options());
+    EXPECT_THAT(Read(fs, server.Url("/x"), offset, 5),
+                StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("ignores ranges")));
+  }
+  EXPECT_EQ(server.requests().size(), 2u);
+  EXPECT_EQ(server.body_bytes(), 0u);
+}
+
+TEST_F(RemoteFileSystemTest, TheWholeObjectIsTakenWhereItIsWhatWasAskedFor) {
+  ScriptedServer server([&](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Reply(200, {{"ETag", kEtag}}, "short");
+  });
+  RemoteFileSystem fs({}, Options());
+  ASSERT_OK_AND_ASSIGN(const std::string whole, Read(fs, server.Url("/x"), 0, 100));
+  EXPECT_EQ(whole, "short");
+}
+
+TEST_F(RemoteFileSystemTest, ARangeThatIsAnotherIsCaught) {
+  for (const char* range :
+       {"bytes 1-5/100", "bytes 0-5/100", "bytes 0-4/*", "bytes 5-9/100", "nonsense", ""}) {
+    ScriptedServer server([&](const ServerRequest&, ScriptedServer::Answer& answer) {
+      answer.Reply(206, {{"Content-Range", range}, {"ETag", kEtag}}, "abcde");
+    });
+    RemoteFileSystem fs({}, Options());
+    EXPECT_THAT(Read(fs, server.Url("/x"), 0, 5), StatusIs(absl::StatusCode::kDataLoss)) << range;
+    EXPECT_EQ(server.requests().size(), 1u);
+  }
+}
+
+TEST_F(RemoteFileSystemTest, ASizeFromElsewhereIsNotAllocated) {
+  ScriptedServer server([&](const ServerRequest& request, ScriptedServer::Answer& answer) {
+    if (request.method == "HEAD") {
+      return answer.Reply(200, {{"Content-Length", "9000000000000000000"}, {"ETag", kEtag}}, "",
+                          false);
+    }
+    answer.Reply(206, {{"Content-Range", "bytes 0-4/5"}, {"ETag", kEtag}}, "abcde");
+  });
+  RemoteFileSystem fs({}, Options());
+  EXPECT_THAT(fs.ReadFile(server.Url("/x"), ~uint64_t{0}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("replaced")));
+}
+
+TEST_F(RemoteFileSystemTest, AnObjectThatIsReplacedIsNeverMixed) {
+  std::atomic<bool> is_new = false;
+  const std::string other = Bytes(100'001);
+  ScriptedServer server([&](const ServerRequest& request, ScriptedServer::Answer& answer) {
+    ServeObject(is_new ? other : object_, is_new ? "\"two\"" : kEtag, request, answer);
+  });
+  RemoteFileSystem fs({}, Options());
+  EXPECT_OK(Read(fs, server.Url("/x"), 0, 5));
+  is_new = true;
+  EXPECT_THAT(Read(fs, server.Url("/x"), 5, 5),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr(server.Url("/x")), HasSubstr("replaced"))));
+  EXPECT_EQ(server.requests().back().header("if-match"), kEtag);
+}
+
+TEST_F(RemoteFileSystemTest, AnObjectThatIsReplacedIsCaughtWithoutIfMatch) {
+  std::atomic<int> reads = 0;
+  const auto serve = [&](const char* first_name, const char* first, const char* second) {
+    return [&reads, first_name, first, second](const ServerRequest&,
+                                               ScriptedServer::Answer& answer) {
+      answer.Reply(
+          206, {{"Content-Range", "bytes 0-4/100"}, {first_name, reads++ == 0 ? first : second}},
+          "abcde");
+    };
+  };
+  const std::vector<std::vector<const char*>> cases = {
+      {"ETag", "\"1\"", "\"2\""},
+      {"ETag", "W/\"1\"", "W/\"2\""},
+      {"Last-Modified", "Fri, 24 May 2013 00:00:00 GMT", "Fri, 24 May 2013 00:00:01 GMT"}};
+  for (const auto& values : cases) {
+    reads = 0;
+    ScriptedServer server(serve(values[0], values[1], values[2]));
+    RemoteFileSystem fs({}, Options());
+    EXPECT_OK(Read(fs, server.Url("/x"), 0, 5));
+    EXPECT_THAT(Read(fs, server.Url("/x"), 0, 5),
+                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("replaced")));
+  }
+}
+
+TEST_F(RemoteFileSystemTest, AVersionIsHeldTo) {
+  ScriptedServer server(FailFirst(0, nullptr));
+  RemoteFileSystem fs({}, Options());
+  ASSERT_OK_AND_ASSIGN(FileVersion version, fs.Version(server.Url("/x")));
+  EXPECT_EQ(version.tag, kEtag);
+  EXPECT_EQ(version.size_bytes, object_.size());
+  char byte = 0;
+  EXPECT_OK(fs.ReadVersion(server.Url("/x"), version, 0, &byte, 1));
+  version.tag = "\"other\"";
+  EXPECT_THAT(fs.ReadVersion(server.Url("/x"), version, 0, &byte, 1),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(RemoteFileSystemTest, AServerWithoutHeadIsAskedForAByte) {
+  ScriptedServer server([&](const ServerRequest& request, ScriptedServer::Answer& answer) {
+    if (request.method == "HEAD") return answer.Reply(405, {}, "", false);
+    ServeObject(object_, kEtag, request, answer);
+  });
+  RemoteFileSystem fs({}, Options());
+  ASSERT_OK_AND_ASSIGN(const uint64_t size, fs.FileSize(server.Url("/x")));
+  EXPECT_EQ(size, object_.size());
+}
+
+TEST_F(RemoteFileSystemTest, ASignedUrlIsOnlyRead) {
+  ScriptedServer server([&](const ServerRequest& request, ScriptedServer::Answer& answer) {
+    if (request.method == "HEAD") return answer.Reply(403, {}, "", false);
+    ServeObject(object_, kEtag, request, answer);
+  });
+  RemoteFileSystem fs({}, Options());
+  ASSERT_OK_AND_ASSIGN(const uint64_t size, fs.FileSize(server.Url("/x?X-Amz-Signature=1")));
+  EXPECT_EQ(size, object_.size());
+  EXPECT_EQ(server.requests()[0].target, "/x?X-Amz-Signature=1");
+}
+
+TEST_F(RemoteFileSystemTest, ARedirectIsFollowedAndARingIsNot) {
+  ScriptedServer server([&](const ServerRequest& request, ScriptedServer::Answer& answer) {
+    if (request.target == "/ring") return answer.Reply(302, {{"Location", "/ring"}}, "");
+    if (request.target == "/old")
+      return answer.Reply(302, {{"Location", "/new"}, {"ETag", "x"}}, "");
+    ServeObject(object_, kEtag, request, answer);
+  });
+  RemoteFileSystem fs({}, Options());
+  ASSERT_OK_AND_ASSIGN(const std::string range, Read(fs, server.Url("/old"), 3, 5));
+  EXPECT_EQ(range, object_.substr(3, 5));
+  EXPECT_THAT(Read(fs, server.Url("/ring"), 0, 5), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(RemoteFileSystemTest, AMillionHeadersAreNotKept) {
+  ScriptedServer server([&](const ServerRequest&, ScriptedServer::Answer& answer) {
+    std::string head =
+        "HTTP/1.1 206 Partial\r\nContent-Range: bytes 0-4/5\r\nContent-Length: 5\r\n";
+    for (int i = 0; i < 2000; ++i)
+      absl::StrAppend(&head, "X-", i, ": ", std::string(50, 'x'), "\r\n");
+    answer.Send(head + "\r\nabcde");
+  });
+  RemoteFileSystem fs({}, Options());
+  EXPECT_OK(Read(fs, server.Url("/x"), 0, 5));
+}
+
+TEST_F(RemoteFileSystemTest, RequestsToS3AreSignedAndErrorsHoldNoSecret) {
+  ScriptedServer server([&](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Reply(403, {},
+                 "<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code>"
+                 "<Message>Not for you.</Message></Error>");
+  });
+  RemoteFileSystem fs(S3At(server), Options());
+  EXPECT_THAT(Read(fs, "s3://data/a b+c", 0, 5),
+              StatusIs(absl::StatusCode::kPermissionDenied,
+                       AllOf(HasSubstr("/data/a%20b%2Bc: HTTP 403 AccessDenied: Not for you."),
+                             HasSubstr("let this access key"), Not(HasSubstr("hunter2")),
+                             Not(HasSubstr("sessiontoken3")))));
+  const ServerRequest request = server.requests()[0];
+  EXPECT_EQ(request.target, "/data/a%20b%2Bc");
+  EXPECT_THAT(request.header("authorization"),
+              AllOf(HasSubstr("Credential=AKEXAMPLE/20231114/us-east-1/s3/aws4_request"),
+                    HasSubstr("SignedHeaders=host;range;x-amz-content-sha256;x-amz-date;"
+                              "x-amz-security-token"),
+                    Not(HasSubstr("hunter2"))));
+  EXPECT_EQ(request.header("x-amz-security-token"), "sessiontoken3");
+  EXPECT_EQ(request.header("x-amz-date"), "20231114T221320Z");
+}
+
+TEST_F(RemoteFileSystemTest, AnonymousRequestsAreNotSignedAndSayHow) {
+  ScriptedServer server(
+      [&](const ServerRequest&, ScriptedServer::Answer& answer) { answer.Reply(403, {}, ""); });
+  AwsSettings settings = S3At(server);
+  settings.credentials.reset();
+  RemoteFileSystem fs(settings, Options());
+  EXPECT_THAT(Read(fs, "s3://data/a", 0, 5),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("AWS_ACCESS_KEY_ID")));
+  EXPECT_EQ(server.requests()[0].header("authorization"), "");
+}
+
+TEST_F(RemoteFileSystemTest, ABucketElsewhereNamesItsRegion) {
+  ScriptedServer server([&](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Reply(301, {{"x-amz-bucket-region", "eu-west-3"}, {"Location", "/elsewhere"}},
+                 "<Error><Code>PermanentRedirect</Code></Error>");
+  });
+  RemoteFileSystem fs(S3At(server), Options());
+  EXPECT_THAT(Read(fs, "s3://data/a", 0, 5),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("eu-west-3")));
+  EXPECT_EQ(server.requests().size(), 1u) << "what is signed follows no redirect";
+}
+
+TEST_F(RemoteFileSystemTest, AListGoesOnOverItsPages) {
+  ScriptedServer server([&](const ServerRequest& request, ScriptedServer::Answer& answer) {
+    const bool is_first = !absl::StrContains(request.target, "continuation-token=");
+    answer.Reply(200, {},
+                 absl::StrCat("<ListBucketResult>",
+                              is_first ? "<IsTruncated>true</IsTruncated>"
+                                         "<NextContinuationToken>a/+=</NextContinuationToken>"
+                                         "<Contents><Key>d/</Key><Size>0</Size></Contents>"
+                                         "<Contents><Key>d/z</Key><Size>3</Size></Contents>"
+                                       : "<Contents><Key>d/b</Key><Size>4</Size></Contents>"
+                                         "<CommonPrefixes><Prefix>d/e/</Prefix></CommonPrefixes>",
+                              "</ListBucketResult>"));
+  });
+  RemoteFileSystem fs(S3At(server), Options());
+  ASSERT_OK_AND_ASSIGN(const std::vector<FileInfo> files, fs.List("s3://data/d"));
+  ASSERT_THAT(files, SizeIs(3));
+  EXPECT_EQ(files[0].name, "b");
+  EXPECT_EQ(files[0].size_bytes, 4u);
+  EXPECT_EQ(files[1].name, "e");
+  EXPECT_TRUE(files[1].is_directory);
+  EXPECT_EQ(files[2].name, "z");
+  EXPECT_THAT(server.requests()[0].target,
+              AllOf(HasSubstr("/data/?delimiter=%2F"), HasSubstr("prefix=d%2F")));
+  EXPECT_THAT(server.requests()[1].target, HasSubstr("continuation-token=a%2F%2B%3D"));
+}
+
+TEST_F(RemoteFileSystemTest, AListThatGoesInACircleEnds) {
+  ScriptedServer server([&](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Reply(200, {},
+                 "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t"
+                 "</NextContinuationToken><Contents><Key>d/z</Key><Size>3</Size></Contents>"
+                 "</ListBucketResult>");
+  });
+  RemoteFileSystem fs(S3At(server), Options());
+  EXPECT_THAT(fs.List("s3://data/d"), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_EQ(server.requests().size(), 2u);
+}
+
+TEST_F(RemoteFileSystemTest, AFolderWithoutKeysIsNotThere) {
+  ScriptedServer server([&](const ServerRequest& request, ScriptedServer::Answer& answer) {
+    if (request.method == "HEAD") return answer.Reply(404, {}, "", false);
+    answer.Reply(200, {}, "<ListBucketResult></ListBucketResult>");
+  });
+  RemoteFileSystem fs(S3At(server), Options());
+  EXPECT_THAT(fs.List("s3://data/d"), StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK_AND_ASSIGN(const std::vector<FileInfo> bucket, fs.List("s3://data"));
+  EXPECT_THAT(bucket, IsEmpty());
+  ASSERT_OK_AND_ASSIGN(const bool exists, fs.Exists("s3://data/d"));
+  EXPECT_FALSE(exists);
+}
+
+TEST_F(RemoteFileSystemTest, APageForPeopleIsNoList) {
+  ScriptedServer server([&](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Reply(200, {{"Content-Type", "text/html"}}, "<a href='x'>x</a>");
+  });
+  RemoteFileSystem fs({}, Options());
+  EXPECT_THAT(fs.List(server.Url("/d")),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("autoindex_format json")));
+  EXPECT_EQ(server.requests()[0].target, "/d/");
+}
+
+TEST_F(RemoteFileSystemTest, WhatCannotBeDoneSaysSo) {
+  RemoteFileSystem fs({}, Options());
+  constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
+  EXPECT_THAT(fs.CreateExclusive("http://127.0.0.1:1/x").status(), StatusIs(kUnimplemented));
+  EXPECT_THAT(fs.RemoveFile("http://127.0.0.1:1/x"), StatusIs(kUnimplemented));
+  EXPECT_THAT(fs.MakeDirectories("http://127.0.0.1:1/x"), StatusIs(kUnimplemented));
+  EXPECT_THAT(fs.Rename("s3://data/a", "s3://data/b"),
+              StatusIs(kUnimplemented, HasSubstr("atomic")));
+  EXPECT_THAT(fs.RemoveTree("s3://data/a"), StatusIs(kUnimplemented));
+  EXPECT_OK(fs.MakeDirectories("s3://data/a"));
+  EXPECT_THAT(fs.FileSize("/data/x"), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(fs.FileSize("s3://data"), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+}  // namespace
+}  // namespace muster::testing
