@@ -31,6 +31,7 @@ const std::vector<Module>& Modules() {
       {"common/daemon/", {}},
       {"common/fs/", {}},
       {"common/object_store/", {"common/fs/"}},
+      {"common/object_store/cache/", {"common/fs/"}},
       {"common/spec/tree/", {kProto}},
       {"common/spec/read/", {kProto, "common/spec/tree/"}},
       {"common/spec/validate/", {kProto, "common/spec/tree/"}},

@@ -1,0 +1,81 @@
+// Blocks of remote files in a folder of this machine, shared by all processes that open it.
+//
+// CachedFileSystem fills and reads it. A block is written under a temporary name and renamed, so it
+// is whole or not there, whenever somebody is killed; every read checks what it reads
+// (block_file.h) and removes what is damaged. Nothing is synced: what a power cut takes is fetched
+// again.
+//
+//   blocks/ab/<key>   a block; its modification time is that of its last use, to the minute
+//   new/              being written, each held by flock; who opens the cache removes what nobody
+//   holds size              the bytes of blocks, held by flock while blocks are added or evicted
+//   locks             a byte for each key that is being fetched (file_locks.h)
+//
+// The folder must be on a disk of this machine. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/unique_fd.h"
+
+namespace muster {
+
+struct BlockCacheOptions {
+  std::string folder;
+  // Of all blocks together; the least recently used go first. Each process that is just writing a
+  // block may add one to it for a moment.
+  uint64_t max_bytes = uint64_t{100} << 30;
+  // How long to wait for another process that fetches the same block, before fetching it as well.
+  absl::Duration fetch_lock_wait = absl::Minutes(6);
+};
+
+class BlockCache {
+ public:
+  // Makes the folder and removes leftovers of processes that died. INVALID_ARGUMENT for no folder
+  // or no bytes; else the errors of file_system.h. The clock outlives the cache.
+  static absl::StatusOr<std::unique_ptr<BlockCache>> Open(BlockCacheOptions options, Clock& clock);
+
+  // Fills `buffer` with [offset, offset + bytes) of the block; false when it is not there, or was
+  // damaged (it is gone then). `block_bytes` is the size of this block.
+  bool Read(absl::string_view key, uint64_t block_bytes, uint64_t offset, char* buffer,
+            uint64_t bytes);
+  bool Has(absl::string_view key) const;
+
+  // Keeps the block if it can. A disk that is full or broken is warned of once; the caller has the
+  // bytes anyway.
+  void Store(absl::string_view key, absl::string_view block);
+
+  // Held by one process at a time, and by one thread of it, until it is destroyed. Nothing when
+  // another has held it for the whole wait: then fetch without.
+  UniqueFd LockForFetch(absl::string_view key);
+
+  // The bytes of the blocks, as the folder says now. For tests and metrics.
+  uint64_t bytes_on_disk() const;
+
+ private:
+  BlockCache(BlockCacheOptions options, Clock& clock);
+
+  std::string PathOf(absl::string_view key) const;
+  void RemoveLeftovers();
+  absl::Status Write(absl::string_view key, absl::string_view block);
+  // Adds so many bytes to the sum, after evicting what stands in their way.
+  absl::Status Reserve(uint64_t bytes);
+  void Release(uint64_t bytes);
+  // Removes blocks until the others and `bytes` more fit; returns the bytes of the others.
+  uint64_t Evict(uint64_t bytes);
+  void WarnOnce(const absl::Status& status);
+
+  const BlockCacheOptions options_;
+  Clock& clock_;
+  std::atomic<bool> has_warned_ = false;
+  std::atomic<uint64_t> names_ = 0;  // of temporary files, given so far
+};
+
+}  // namespace muster

@@ -1,0 +1,47 @@
+#include "common/object_store/cache/file_locks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "common/base/deadline.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(1);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(20);
+
+// Asks until it is given, refused for another reason than a holder, or the time is over.
+template <typename Try>
+bool AskUntil(absl::Duration most, Try try_once) {
+  const Deadline deadline(most);
+  for (absl::Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    if (try_once()) return true;
+    if (errno == EINTR) continue;
+    if ((errno != EWOULDBLOCK && errno != EACCES) || deadline.over()) return false;
+    absl::SleepFor(std::min(pause, deadline.left()));
+  }
+}
+
+}  // namespace
+
+bool LockFile(const UniqueFd& fd, absl::Duration most) {
+  return AskUntil(most, [&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0; });
+}
+
+bool LockByte(const UniqueFd& fd, uint64_t offset, absl::Duration most) {
+  return AskUntil(most, [&] {
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = static_cast<off_t>(offset);
+    lock.l_len = 1;
+    return ::fcntl(fd.get(), F_OFD_SETLK, &lock) == 0;
+  });
+}
+
+}  // namespace muster
