@@ -82,9 +82,18 @@ void Augmented(Train& train) {
   train.augment = {.crop_min_area = 0.5,
                    .crop_padding = 2,
                    .flip = 0.5,
+                   .vertical_flip = 0.5,
                    .rand_augment_operations = 2,
                    .rand_augment_magnitude = 9,
+                   .color_jitter = {.brightness = 0.4,
+                                    .contrast = 0.4,
+                                    .saturation = 0.4,
+                                    .hue = 0.1,
+                                    .chance = 0.8},
+                   .grey = 0.2,
+                   .blur = 0.5,
                    .erase = 0.3,
+                   .erase_fill = trainer_spec::EraseFill::kNoise,
                    .mixup = 0.2,
                    .cutmix = 1};
 }

@@ -24,7 +24,12 @@ float Blend(float value, float other, float factor) {
   return Clamp(factor * value + (1.0f - factor) * other);
 }
 
-int Level(float value) { return static_cast<int>(std::lround(Clamp(value) * (kLevels - 1))); }
+// std::lround's, which takes halves up, but inline.
+int Level(float value) {
+  const float scaled = Clamp(value) * (kLevels - 1);
+  const int below = static_cast<int>(scaled);
+  return below + (scaled - static_cast<float>(below) >= 0.5f);
+}
 
 // A hue is a place on the colour circle, in sixths: red 0, yellow 1, green 2, cyan 3, blue 4,
 // magenta 5.
@@ -68,25 +73,40 @@ std::vector<float> GaussianWeights(int64_t radius, double sigma) {
   return normalized;
 }
 
-// A row or a column of a picture.
-struct Line {
-  float* values = nullptr;
-  int64_t count = 0;
-  int64_t stride = 1;
-};
+// Where a place outside [0, count) lies when the line is reflected about its last pixels.
+int64_t Reflected(int64_t place, int64_t count) {
+  if (place < 0) return -place;
+  return place < count ? place : 2 * (count - 1) - place;
+}
 
-// `padded` holds the line with its ends reflected about their last pixels.
-void BlurLine(const Line& line, const std::vector<float>& weights, std::vector<float>& padded) {
+void AddScaled(const float* values, float weight, int64_t count, float* sums) {
+  for (int64_t i = 0; i < count; ++i) sums[i] += weight * values[i];
+}
+
+// Of one channel, across its rows.
+void BlurRows(const std::vector<float>& weights, int64_t height, int64_t width, float* plane) {
   const auto radius = static_cast<int64_t>(weights.size() / 2);
-  for (int64_t i = -radius; i < line.count + radius; ++i) {
-    const int64_t inside = i < 0 ? -i : (i < line.count ? i : 2 * (line.count - 1) - i);
-    padded[static_cast<size_t>(i + radius)] = line.values[inside * line.stride];
-  }
-  for (int64_t i = 0; i < line.count; ++i) {
-    float sum = 0;
+  std::vector<float> padded(static_cast<size_t>(width + 2 * radius));
+  for (int64_t row = 0; row < height; ++row) {
+    float* sums = plane + row * width;
+    for (int64_t i = -radius; i < width + radius; ++i)
+      padded[static_cast<size_t>(i + radius)] = sums[Reflected(i, width)];
+    std::fill(sums, sums + width, 0.0f);
     for (size_t k = 0; k < weights.size(); ++k)
-      sum += weights[k] * padded[static_cast<size_t>(i) + k];
-    line.values[i * line.stride] = sum;
+      AddScaled(padded.data() + k, weights[k], width, sums);
+  }
+}
+
+// Of one channel, across its columns.
+void BlurColumns(const std::vector<float>& weights, int64_t height, int64_t width, float* plane) {
+  const auto radius = static_cast<int64_t>(weights.size() / 2);
+  const std::vector<float> old(plane, plane + height * width);
+  std::fill(plane, plane + height * width, 0.0f);
+  for (int64_t row = 0; row < height; ++row) {
+    for (size_t k = 0; k < weights.size(); ++k) {
+      const int64_t from = Reflected(row + static_cast<int64_t>(k) - radius, height);
+      AddScaled(old.data() + from * width, weights[k], width, plane + row * width);
+    }
   }
 }
 
@@ -211,14 +231,10 @@ void Invert(Picture picture) {
 void Blur(Picture picture, int64_t radius, double sigma) {
   if (radius < 1 || radius >= picture.height || radius >= picture.width) return;
   const std::vector<float> weights = GaussianWeights(radius, sigma);
-  std::vector<float> line(
-      static_cast<size_t>(std::max(picture.height, picture.width) + 2 * radius));
   for (int64_t channel = 0; channel < picture.channels; ++channel) {
     float* plane = picture.values + channel * picture.plane();
-    for (int64_t row = 0; row < picture.height; ++row)
-      BlurLine({plane + row * picture.width, picture.width, 1}, weights, line);
-    for (int64_t column = 0; column < picture.width; ++column)
-      BlurLine({plane + column, picture.height, picture.width}, weights, line);
+    BlurRows(weights, picture.height, picture.width, plane);
+    BlurColumns(weights, picture.height, picture.width, plane);
   }
 }
 

@@ -15,7 +15,7 @@ struct Picture {
   int64_t size() const { return channels * height * width; }
 };
 
-// In pixels of its picture; may reach outside.
+// In pixels of its picture.
 struct Window {
   int64_t top = 0;
   int64_t left = 0;

@@ -50,7 +50,7 @@ struct PictureChange {
   std::optional<RandomStream> noise = {};
 };
 
-// Requires a window inside the picture for kErase.
+// Requires a window inside the picture for what has one.
 void Apply(const PictureChange& change, Picture picture);
 
 // For people: "rotate 12.5", "crop_and_resize top 3 left 0 height 20 width 25".

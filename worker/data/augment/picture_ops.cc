@@ -34,6 +34,31 @@ void Warp(Picture picture, const InverseAffine& m) {
   }
 }
 
+// A place between two pixels of a line, and how much the second counts.
+struct Between {
+  int64_t first = 0, second = 0;
+  float weight = 0;
+
+  float Of(const float* line) const { return line[first] * (1 - weight) + line[second] * weight; }
+};
+
+// Where each of `count` pixels comes from when [begin, begin + extent) is stretched over them. Its
+// border repeats, as in a picture of its own.
+std::vector<Between> PlacesBetween(int64_t begin, int64_t extent, int64_t count) {
+  const double scale = static_cast<double>(extent) / static_cast<double>(count);
+  std::vector<Between> places;
+  places.reserve(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    const double within = (static_cast<double>(i) + 0.5) * scale - 0.5;
+    const double place =
+        std::clamp(within, 0.0, static_cast<double>(extent - 1)) + static_cast<double>(begin);
+    const auto first = static_cast<int64_t>(std::floor(place));
+    places.push_back({first, std::min(first + 1, begin + extent - 1),
+                      static_cast<float>(place - static_cast<double>(first))});
+  }
+  return places;
+}
+
 template <typename Function>
 void ForEachRow(Picture picture, int64_t channel, const Window& window, Function change) {
   float* plane = picture.values + channel * picture.plane();
@@ -84,34 +109,17 @@ void FlipVertically(Picture picture) {
 
 void CropAndResize(Picture picture, const Window& window) {
   const std::vector<float> old(picture.values, picture.values + picture.size());
-  const double scale_y = static_cast<double>(window.height) / static_cast<double>(picture.height);
-  const double scale_x = static_cast<double>(window.width) / static_cast<double>(picture.width);
-  const auto old_at = [&](int64_t plane, int64_t y, int64_t x) {
-    if (y < 0 || y >= picture.height || x < 0 || x >= picture.width) return 0.0f;
-    return old[static_cast<size_t>(plane + y * picture.width + x)];
-  };
-  // Within the window the border repeats, as in a picture of its own; outside the old picture it
-  // is black.
-  const auto place = [](double at, int64_t begin, int64_t extent) {
-    return std::clamp(at, 0.0, static_cast<double>(extent - 1)) + static_cast<double>(begin);
-  };
-  for (int64_t row = 0; row < picture.height; ++row) {
-    const double y =
-        place((static_cast<double>(row) + 0.5) * scale_y - 0.5, window.top, window.height);
-    const int64_t y0 = static_cast<int64_t>(std::floor(y));
-    const int64_t y1 = std::min(y0 + 1, window.top + window.height - 1);
-    const float wy = static_cast<float>(y - static_cast<double>(y0));
-    for (int64_t column = 0; column < picture.width; ++column) {
-      const double x =
-          place((static_cast<double>(column) + 0.5) * scale_x - 0.5, window.left, window.width);
-      const int64_t x0 = static_cast<int64_t>(std::floor(x));
-      const int64_t x1 = std::min(x0 + 1, window.left + window.width - 1);
-      const float wx = static_cast<float>(x - static_cast<double>(x0));
-      for (int64_t channel = 0; channel < picture.channels; ++channel) {
-        const int64_t plane = channel * picture.plane();
-        const float upper = old_at(plane, y0, x0) * (1 - wx) + old_at(plane, y0, x1) * wx;
-        const float lower = old_at(plane, y1, x0) * (1 - wx) + old_at(plane, y1, x1) * wx;
-        picture.values[plane + row * picture.width + column] = upper * (1 - wy) + lower * wy;
+  const std::vector<Between> rows = PlacesBetween(window.top, window.height, picture.height);
+  const std::vector<Between> columns = PlacesBetween(window.left, window.width, picture.width);
+  float* value = picture.values;
+  for (int64_t channel = 0; channel < picture.channels; ++channel) {
+    const float* plane = old.data() + channel * picture.plane();
+    for (const Between& row : rows) {
+      const float* upper = plane + row.first * picture.width;
+      const float* lower = plane + row.second * picture.width;
+      for (const Between& column : columns) {
+        const float above = column.Of(upper), below = column.Of(lower);
+        *value++ = above * (1 - row.weight) + below * row.weight;
       }
     }
   }

@@ -21,11 +21,13 @@ void Translate(Picture picture, int64_t x, int64_t y);
 void FlipHorizontally(Picture picture);
 void FlipVertically(Picture picture);
 
+// All three require a window inside the picture.
+//
 // Fills the picture with the window, enlarged or reduced bilinearly (half-pixel centres, no
 // antialias).
 void CropAndResize(Picture picture, const Window& window);
 
-// Both require a window inside. `values`: one for each channel, or one for all.
+// `values`: one for each channel, or one for all.
 void Erase(Picture picture, const Window& window, const std::vector<float>& values);
 // Each value by itself, from 0 to below 1 (Zhong et al. 2020).
 void EraseWithNoise(Picture picture, const Window& window, RandomStream random);
