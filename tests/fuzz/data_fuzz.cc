@@ -17,6 +17,7 @@
 #include "worker/data/images/cifar_records.h"
 #include "worker/data/text/token_files.h"
 #include "worker/data/text/token_store.h"
+#include "worker/data/text/token_windows.h"
 
 namespace {
 
@@ -61,12 +62,28 @@ std::string SomeNpy(FuzzInput& input) {
   return npy + dictionary;
 }
 
-void ReadAsTokens(const std::string& name, const std::string& bytes, int64_t vocabulary) {
-  MemoryFileSystem fs;
-  fs.files()["/data/" + name] = bytes;
-  const auto file = muster::worker::FindTokenFile(fs, "/data", "train");
-  if (!file.ok() || *file != "/data/" + name) Broken("the file of a split is not found");
-  const auto span = muster::worker::FindTokens(fs, *file);
+// The same tokens, a row at a time.
+void ReadAsWindows(MemoryFileSystem& fs, const std::vector<std::string>& files,
+                   const muster::worker::TokenStore& tokens, int64_t vocabulary) {
+  constexpr int64_t kContext = 3;
+  const auto windows = muster::worker::TokenWindows::Open(fs, files, kContext, vocabulary);
+  if (!windows.ok() || windows->tokens() != tokens.size()) Broken("windows on other tokens");
+  std::vector<int64_t> row(kContext + 1), stored(kContext + 1);
+  for (int64_t i = 0; i < windows->rows(); ++i) {
+    if (!windows->ReadRow(i, row.data()).ok()) Broken("a row that is there is not read");
+    muster::worker::WidenTokens(tokens.Stored(i * kContext, kContext + 1), kContext + 1,
+                                stored.data());
+    if (row != stored) Broken("a row of other tokens");
+  }
+}
+
+void ReadAsTokens(MemoryFileSystem& fs, const std::string& name, int64_t vocabulary) {
+  const std::string& bytes = fs.files()["/data/" + name];
+  const auto files = muster::worker::FindTokenFiles(fs, "/data", "train");
+  if (!files.ok() || files->size() != 1 || files->front() != "/data/" + name) {
+    Broken("the file of a split is not found");
+  }
+  const auto span = muster::worker::FindTokens(fs, files->front());
   if (!span.ok()) return;
   const uint64_t width = static_cast<uint64_t>(muster::worker::BytesOf(span->type));
   if (span->offset_bytes > bytes.size() || span->size_bytes > bytes.size() - span->offset_bytes ||
@@ -75,17 +92,70 @@ void ReadAsTokens(const std::string& name, const std::string& bytes, int64_t voc
   }
   muster::worker::TokenStore tokens(vocabulary);
   muster::BlockHasher hasher;
-  const absl::Status read = muster::worker::AppendFile(fs, *file, *span, hasher, tokens);
+  const absl::Status read = muster::worker::AppendFile(fs, files->front(), *span, hasher, tokens);
   if (!read.ok()) {
     if (tokens.size() != 0) Broken("tokens of a piece that was refused");
     return;
   }
   if (tokens.size() != static_cast<int64_t>(span->size_bytes / width)) Broken("tokens are missing");
+  ReadAsWindows(fs, *files, tokens, vocabulary);
   std::vector<int64_t> all(static_cast<size_t>(tokens.size()));
   muster::worker::WidenTokens(tokens.Stored(0, tokens.size()), tokens.size(), all.data());
   for (const int64_t token : all) {
     if (token < 0 || token >= vocabulary) Broken("a token outside of the vocabulary");
   }
+}
+
+void ReadAsTokens(const std::string& name, const std::string& bytes, int64_t vocabulary) {
+  MemoryFileSystem fs;
+  fs.files()["/data/" + name] = bytes;
+  ReadAsTokens(fs, name, vocabulary);
+}
+
+// A number of so many bytes, little-endian: the likely one in most cases.
+std::string Number(FuzzInput& input, uint64_t likely, int bytes) {
+  const uint64_t value = input.Chance(8) ? input.Word() : likely;
+  std::string number;
+  for (int i = 0; i < bytes; ++i) number += static_cast<char>(value >> (8 * i));
+  return number;
+}
+
+// llm.c's header before bytes of the input.
+std::string SomeShard(FuzzInput& input) {
+  const std::string tokens = input.Bytes(input.Byte());
+  const bool wide = input.Chance(64);
+  std::string shard = Number(input, wide ? 20240801 : 20240520, 4) +
+                      Number(input, wide ? 7 : 1, 4) +
+                      Number(input, tokens.size() / (wide ? 4 : 2), 4);
+  shard.resize(input.Chance(8) ? input.Byte() * 4 : 1024);
+  return shard + tokens;
+}
+
+// Megatron's index and the tokens that it is about.
+void ReadAsMegatron(FuzzInput& input, int64_t vocabulary) {
+  constexpr uint8_t kCodes[] = {1, 4, 5, 8};
+  constexpr uint64_t kWidths[] = {1, 4, 8, 2};
+  const uint32_t kind = input.Below(4);
+  const uint64_t count = input.Below(8);
+  std::string index("MMIDIDX\0\0", 9);
+  index += Number(input, 1, 8) + Number(input, kCodes[kind], 1);
+  index += Number(input, count, 8) + Number(input, 1, 8);
+  std::string pointers;
+  uint64_t end = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t length = input.Below(9);
+    index += Number(input, length, 4);
+    pointers += Number(input, end, 8);
+    end += length * kWidths[kind];
+  }
+  index += pointers + Number(input, 0, 8);
+  if (input.Chance(16)) index.resize(input.Byte());
+  MemoryFileSystem fs;
+  fs.files()["/data/train.idx"] = index;
+  fs.files()["/data/train.bin"] = std::string(input.Chance(16) ? input.Byte() : end, '\0');
+  ReadAsTokens(fs, "train.bin", vocabulary);
+  fs.files()["/data/train.idx"] = "MMIDIDX" + std::string(input.Rest());
+  ReadAsTokens(fs, "train.bin", vocabulary);
 }
 
 // Whole records of labels of the input, or some bytes more or less.
@@ -140,5 +210,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ReadAsNpy(npy);
   ReadAsCifar(input);
   ReadAsTokens("train.npy", npy + std::string(input.Rest()), vocabulary);
+  FuzzInput tokens(data, size);
+  ReadAsTokens("some_train_1.bin", SomeShard(tokens), vocabulary);
+  ReadAsMegatron(tokens, vocabulary);
   return 0;
 }

@@ -55,14 +55,15 @@ inline constexpr size_t kMaxTextFiles = 1'000'000;
 absl::StatusOr<std::unique_ptr<Dataset>> ReadText(FileSystem& fs, const TextConfig& config);
 
 struct TokensConfig {
-  std::string path;  // the folder that holds train, val and perhaps test, each .bin or .npy
+  std::string path;  // the folder that holds train, val and perhaps test: see FindTokenFiles
   int64_t context = 1024;
   int64_t vocabulary = 50257;
 };
 
-// Raw little-endian uint16 (.bin, as nanoGPT writes it) or whole numbers along one axis (.npy).
-// Without test tokens, the test set is the validation set. NOT_FOUND, or INVALID_ARGUMENT, naming
-// the file; else fs's codes.
+// Raw little-endian uint16 (.bin, as nanoGPT writes it), whole numbers along one axis (.npy), or
+// the files of llm.c or Megatron: see FindTokens. Several shards are read as one. Without test
+// tokens, the test set is the validation set. NOT_FOUND, or INVALID_ARGUMENT, naming the file; else
+// fs's codes.
 absl::StatusOr<std::unique_ptr<Dataset>> ReadTokens(FileSystem& fs, const TokensConfig& config);
 
 }  // namespace muster::worker

@@ -127,6 +127,16 @@ absl::string_view TokenStore::Stored(int64_t begin, int64_t count) const {
           static_cast<size_t>(count * width_)};
 }
 
+int64_t ReadNumbers(TokenType type, absl::string_view bytes, int64_t vocabulary, int64_t* out) {
+  const int64_t width = BytesOf(type);
+  const int64_t count = static_cast<int64_t>(bytes.size()) / width;
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = NumberAt(type, bytes.data() + i * width);
+    if (out[i] < 0 || out[i] >= vocabulary) return i;
+  }
+  return -1;
+}
+
 void WidenTokens(absl::string_view stored, int64_t count, int64_t* out) {
   const auto* from = reinterpret_cast<const uint8_t*>(stored.data());
   const int64_t width = count == 0 ? 1 : static_cast<int64_t>(stored.size()) / count;

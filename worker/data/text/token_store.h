@@ -43,6 +43,11 @@ class TokenStore {
 // `count` tokens from the bytes of a store.
 void WidenTokens(absl::string_view stored, int64_t count, int64_t* out);
 
+// Writes the numbers of `bytes` to `out`, which has room for them. Returns the place of the first
+// that lies outside of [0, vocabulary), which is written, too, and ends the writing; -1: none does.
+// Requires whole numbers.
+int64_t ReadNumbers(TokenType type, absl::string_view bytes, int64_t vocabulary, int64_t* out);
+
 // What part of a file holds numbers, and of what type.
 struct TokenSpan {
   TokenType type = TokenType::kUint8;

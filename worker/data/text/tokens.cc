@@ -15,17 +15,26 @@ absl::Status Bad(const std::string& path, absl::string_view what) {
 // Undefined (no tokens) when the split has no file.
 absl::StatusOr<RowSplit> ReadSplit(FileSystem& fs, const TokensConfig& config, const char* split,
                                    BlockHasher& hasher) {
-  MUSTER_ASSIGN_OR_RETURN(const std::string path, FindTokenFile(fs, config.path, split));
-  if (path.empty()) return RowSplit();
-  MUSTER_ASSIGN_OR_RETURN(const TokenSpan span, FindTokens(fs, path));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                          FindTokenFiles(fs, config.path, split));
+  if (paths.empty()) return RowSplit();
+  std::vector<TokenSpan> spans;
+  int64_t count = 0;
+  for (const std::string& path : paths) {
+    MUSTER_ASSIGN_OR_RETURN(spans.emplace_back(), FindTokens(fs, path));
+    count += static_cast<int64_t>(spans.back().size_bytes) / BytesOf(spans.back().type);
+  }
   auto tokens = std::make_shared<TokenStore>(config.vocabulary);
-  tokens->Reserve(static_cast<int64_t>(span.size_bytes) / BytesOf(span.type));
-  hasher.Update(absl::StrCat(split, ":", span.size_bytes, ":"));
-  MUSTER_RETURN_IF_ERROR(AppendFile(fs, path, span, hasher, *tokens));
+  tokens->Reserve(count);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    hasher.Update(absl::StrCat(split, ":", spans[i].size_bytes, ":"));
+    MUSTER_RETURN_IF_ERROR(AppendFile(fs, paths[i], spans[i], hasher, *tokens));
+  }
   const int64_t rows = (tokens->size() - 1) / config.context;
   if (rows < 1) {
-    return Bad(path, absl::StrCat("has ", tokens->size(), " tokens, want ", config.context + 1,
-                                  " at least: a row of context ", config.context, " and a token"));
+    return Bad(paths.back(),
+               absl::StrCat("has ", tokens->size(), " tokens, want ", config.context + 1,
+                            " at least: a row of context ", config.context, " and a token"));
   }
   return RowSplit{std::move(tokens), rows, {0}, rows};
 }
@@ -40,8 +49,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadTokens(FileSystem& fs, const Tokens
     MUSTER_ASSIGN_OR_RETURN(splits[i], ReadSplit(fs, config, kNames[i], hasher));
     if (splits[i].tokens != nullptr) continue;
     if (i < 2) {
-      return absl::NotFoundError(
-          absl::StrCat(config.path, " has neither ", kNames[i], ".bin nor ", kNames[i], ".npy"));
+      return absl::NotFoundError(absl::StrCat(config.path, " has neither ", kNames[i], ".bin nor ",
+                                              kNames[i], ".npy, and no shard *_", kNames[i],
+                                              "_*.bin"));
     }
     splits[i] = splits[1];
   }

@@ -132,6 +132,32 @@ TEST_F(TokenRowsTest, TheFingerprintFollowsTheTokensAndHowTheyAreCut) {
   EXPECT_EQ(seen.size(), 3u);
 }
 
+// A header as llm.c writes it, before these tokens.
+std::string Shard(const std::vector<uint16_t>& tokens) {
+  std::vector<int32_t> header(256, 0);
+  header[0] = 20240520;
+  header[1] = 1;
+  header[2] = static_cast<int32_t>(tokens.size());
+  return Bytes(header) + Bytes(tokens);
+}
+
+TEST_F(TokenRowsTest, ShardsAreReadAsOneFile) {
+  Write("train.bin", Bytes(Counting<uint16_t>(22)));
+  Write("val.bin", Bytes(Counting<uint16_t>(6)));
+  ASSERT_OK_AND_ASSIGN(const auto whole, Tokens());
+  ASSERT_OK(PosixFileSystem().RemoveFile(dir_ / "train.bin"));
+  const std::vector<uint16_t> all = Counting<uint16_t>(22);
+  Write("some_train_000002.bin", Shard({all.begin() + 7, all.end()}));
+  Write("some_train_000001.bin", Shard({all.begin(), all.begin() + 7}));
+  ASSERT_OK_AND_ASSIGN(const auto shards, Tokens());
+  EXPECT_EQ(AllInputs(*shards, Split::kTrain), AllInputs(*whole, Split::kTrain));
+  EXPECT_NE(shards->fingerprint(), whole->fingerprint());
+  // One file with a header is the tokens in it.
+  Write("train.bin", Shard(all));
+  ASSERT_OK_AND_ASSIGN(const auto headed, Tokens());
+  EXPECT_EQ(headed->fingerprint(), whole->fingerprint());
+}
+
 TEST_F(TokenRowsTest, BadTokenFilesAreRefusedByName) {
   EXPECT_THAT(Tokens(), StatusIs(StatusCode::kNotFound, HasSubstr("neither train.bin nor")));
   Write("train.bin", Bytes(Counting<uint16_t>(50)));
