@@ -153,6 +153,7 @@ const std::vector<Module>& Modules() {
       {"worker/data/images/",
        {"common/fs/", "common/ckpt/", "worker/data/base/", "worker/data/augment/",
         "worker/data/formats/", "worker/data/index/"}},
+      {"worker/data/csv/", {"common/fs/", "common/ckpt/"}},
       {"worker/data/parquet/", {"common/fs/"}},
       {"worker/data/text/", {"common/fs/", "common/ckpt/", "worker/data/base/"}},
       {"worker/data/pictures/", {"worker/kernels/instruction_sets.h"}},
