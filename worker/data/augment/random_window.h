@@ -14,7 +14,7 @@
 
 namespace muster::worker {
 
-// What may be drawn. Requires 0 <= least_share <= most_share <= 1, and a ratio from 1 to 16.
+// What may be drawn. Requires 0 <= least_share <= most_share <= 1, and a ratio from 1 to below 16.
 struct WindowRange {
   double least_share = 0, most_share = 1;  // of the area
   // Of the longer side to the shorter at most; the logarithm of height to width is uniform between
@@ -22,7 +22,8 @@ struct WindowRange {
   double most_ratio = 1;
 };
 
-// Ten tries, as torchvision's; none when no window fitted. Sides are at least 1 pixel.
+// Ten tries, as torchvision's; none when no window fitted. A window's sides are at least
+// 1 pixel; the picture's may have up to 2^24.
 std::optional<Window> DrawWindow(int64_t height, int64_t width, const WindowRange& range,
                                  RandomStream& random);
 

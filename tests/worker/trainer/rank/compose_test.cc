@@ -55,6 +55,90 @@ TEST(Compose, FrozenGroupsAreOutOfTheOptimizerAndNeedNoGradient) {
     EXPECT_EQ(entry.tensor.requires_grad(), entry.name.starts_with("fc.")) << entry.name;
 }
 
+TEST(Compose, TheAugmenterIsTheSpecs) {
+  trainer_spec::JobSpec spec = SyntheticSpec({3, 8, 8});
+  const auto dataset = BuildDataset(spec, PosixFileSystem());
+  ASSERT_OK(dataset);
+  const auto none = BuildAugmenter(spec.train, **dataset);
+  ASSERT_OK(none);
+  EXPECT_EQ(*none, nullptr);
+  spec.train.augment = {.crop_min_area = 0.1,
+                        .crop_padding = 2,
+                        .flip = 0.3,
+                        .vertical_flip = 0.4,
+                        .auto_augment = trainer_spec::AutoAugment::kSvhn,
+                        .color_jitter = {.brightness = 0.5,
+                                         .contrast = 0.6,
+                                         .saturation = 0.7,
+                                         .hue = 0.08,
+                                         .chance = 0.9},
+                        .grey = 0.11,
+                        .blur = 0.12,
+                        .erase = 0.13,
+                        .erase_fill = trainer_spec::EraseFill::kMean,
+                        .mixup = 0.14,
+                        .cutmix = 0.15};
+  const auto augmenter = BuildAugmenter(spec.train, **dataset);
+  ASSERT_OK(augmenter);
+  const AugmentConfig& config = (*augmenter)->config();
+  EXPECT_EQ(config.crop_min_area, 0.1);
+  EXPECT_EQ(config.crop_padding, 2);
+  EXPECT_EQ(config.flip, 0.3);
+  EXPECT_EQ(config.vertical_flip, 0.4);
+  EXPECT_FALSE(config.trivial_augment);
+  EXPECT_EQ(config.auto_augment, AutoAugmentPolicy::kSvhn);
+  EXPECT_EQ(config.color_jitter.brightness, 0.5);
+  EXPECT_EQ(config.color_jitter.contrast, 0.6);
+  EXPECT_EQ(config.color_jitter.saturation, 0.7);
+  EXPECT_EQ(config.color_jitter.hue, 0.08);
+  EXPECT_EQ(config.color_jitter.chance, 0.9);
+  EXPECT_EQ(config.grey, 0.11);
+  EXPECT_EQ(config.blur, 0.12);
+  EXPECT_EQ(config.erase, 0.13);
+  EXPECT_EQ(config.erase_fill, EraseFill::kValues);
+  EXPECT_EQ(config.erase_values, (*dataset)->pixels().mean);
+  EXPECT_EQ(config.mixup, 0.14);
+  EXPECT_EQ(config.cutmix, 0.15);
+}
+
+TEST(Compose, PoliciesAndFillsGoByTheirNames) {
+  trainer_spec::JobSpec spec = SyntheticSpec({3, 8, 8});
+  const auto dataset = BuildDataset(spec, PosixFileSystem());
+  ASSERT_OK(dataset);
+  const auto config = [&] {
+    const auto augmenter = BuildAugmenter(spec.train, **dataset);
+    return augmenter.ok() && *augmenter != nullptr ? (*augmenter)->config() : AugmentConfig();
+  };
+  spec.train.augment.trivial_augment = true;
+  EXPECT_TRUE(config().trivial_augment);
+  spec.train.augment = {.rand_augment_operations = 3, .rand_augment_magnitude = 7};
+  EXPECT_EQ(config().rand_augment_ops, 3);
+  EXPECT_EQ(config().rand_augment_magnitude, 7);
+  spec.train.augment = {.auto_augment = trainer_spec::AutoAugment::kImagenet};
+  EXPECT_EQ(config().auto_augment, AutoAugmentPolicy::kImageNet);
+  spec.train.augment = {.auto_augment = trainer_spec::AutoAugment::kCifar10};
+  EXPECT_EQ(config().auto_augment, AutoAugmentPolicy::kCifar10);
+  // A spec that was stored before there was a fill says none.
+  spec.train.augment = {.erase = 1};
+  EXPECT_EQ(config().erase_values, std::vector<float>{0.5f});
+  spec.train.augment.erase_fill = trainer_spec::EraseFill::kBlack;
+  EXPECT_EQ(config().erase_values, std::vector<float>{0.0f});
+  spec.train.augment.erase_fill = trainer_spec::EraseFill::kNoise;
+  EXPECT_EQ(config().erase_fill, EraseFill::kNoise);
+}
+
+TEST(Compose, AugmentationThatDoesNotFitTheDataFailsTheStart) {
+  trainer_spec::JobSpec spec = SyntheticSpec({6});
+  const auto dataset = BuildDataset(spec, PosixFileSystem());
+  ASSERT_OK(dataset);
+  spec.train.augment = {.color_jitter = {.hue = 0.1, .chance = 1}};
+  EXPECT_THAT(BuildAugmenter(spec.train, **dataset),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the data are none")));
+  spec.train.augment = {.cutmix = 1};
+  EXPECT_THAT(BuildAugmenter(spec.train, **dataset),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cutmix pictures")));
+}
+
 TEST(Compose, APatternThatMatchesNothingFailsTheStart) {
   trainer_spec::JobSpec spec = SyntheticSpec({6});
   spec.train.model.mlp = {.hidden = {5}};
