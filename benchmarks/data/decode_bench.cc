@@ -1,6 +1,6 @@
 // Pictures a second on one core: random-resized crops to 224x224 with a flip, of photo-like JPEGs.
 //
-//   muster-bench-decode [FOLDER [ROUNDS]]
+//   muster-bench-decode [FOLDER [ROUNDS [METHOD]]]
 //
 // Leaves the JPEGs and the crops in FOLDER, if one is given, for benchmarks/data/decode_rival.py.
 // Two sets: A, 500x375 of about 103 KB, as ImageNet's are, and B, 1024x768 of about 223 KB. The
@@ -126,7 +126,7 @@ class PlainDecoder {
   ~PlainDecoder() { jpeg_destroy_decompress(&codec_); }
 
   void Crop(const std::string& file, const CropBox& crop) {
-    Begin(file, JCS_EXT_RGB);
+    Begin(file, JCS_EXT_RGBX);
     unsigned scale = 1;
     while (scale < 8 && crop.width >= static_cast<int>(2 * scale) * kOutput &&
            crop.height >= static_cast<int>(2 * scale) * kOutput) {
@@ -194,7 +194,7 @@ void Resize(RowResizer& resizer, const std::vector<uint8_t>& pixels, int width, 
   resizer.Finish(3, false, out);
 }
 
-void Measure(const BenchSet& set, int rounds) {
+void Measure(const BenchSet& set, int rounds, const std::string& only) {
   PictureDecoder decoder;
   PlainDecoder plain;
   RowResizer resizer;
@@ -228,6 +228,9 @@ void Measure(const BenchSet& set, int rounds) {
          Resize(resizer, decoded, of.width, of.crops[crop], of.flips[crop], out.data());
        }},
   };
+  if (!only.empty()) {
+    std::erase_if(methods, [&only](const Method& method) { return method.name != only; });
+  }
   for (int round = 0; round < rounds; ++round) {
     for (Method& method : methods) {
       const double begin = ThreadSeconds();
@@ -273,8 +276,8 @@ int main(int argc, char** argv) {
   muster::BenchSet sets[] = {{"A", 500, 375, 103'000}, {"B", 1024, 768, 223'000}};
   for (muster::BenchSet& set : sets) {
     muster::MakeSet(set);
-    if (argc > 1) muster::WriteSet(set, argv[1]);
-    muster::Measure(set, rounds);
+    if (argc > 1 && argv[1][0] != '\0') muster::WriteSet(set, argv[1]);
+    muster::Measure(set, rounds, argc > 3 ? argv[3] : "");
   }
   return 0;
 }
