@@ -50,6 +50,8 @@ TEST(TriangleTaps, SumUpToOneAndAreThoseOfTheFilter) {
         const double one = 1 << taps.precision_bits;
         for (int output = 0; output < outputs; ++output) {
           const int16_t* weights = taps.weights.data() + output * taps.taps;
+          ASSERT_GE(taps.first[static_cast<size_t>(output)], 0);
+          ASSERT_LE(taps.first[static_cast<size_t>(output)] + taps.taps, axis.pixels + 3);
           ASSERT_EQ(std::accumulate(weights, weights + taps.taps, 0), 1 << taps.precision_bits);
           std::vector<double> unit(static_cast<size_t>(axis.pixels));
           const size_t at =

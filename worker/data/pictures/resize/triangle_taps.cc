@@ -68,7 +68,9 @@ void MakeTriangleTaps(const ResizeAxis& axis, int32_t outputs, bool reversed, in
     const int64_t centre = geometry.Centre(output);
     const int64_t first = geometry.First(centre), end = geometry.End(centre);
     const size_t row = static_cast<size_t>(reversed ? outputs - 1 - output : output);
-    taps.first[row] = static_cast<int32_t>(first);
+    // At the end of the source there are fewer than `most`: they begin earlier, with zeros.
+    const int64_t begin = std::min(first, axis.pixels - most);
+    taps.first[row] = static_cast<int32_t>(begin);
     int16_t* weights = taps.weights.data() + row * static_cast<size_t>(taps.taps);
     int64_t sum = 0;
     for (int64_t at = first; at < end; ++at) sum += geometry.Weight(centre, at);
@@ -77,7 +79,7 @@ void MakeTriangleTaps(const ResizeAxis& axis, int32_t outputs, bool reversed, in
     for (int64_t at = first; at < end; ++at) {
       so_far += geometry.Weight(centre, at);
       const int64_t rounded = ((so_far << bits) + sum / 2) / sum;
-      weights[at - first] = static_cast<int16_t>(rounded - given);
+      weights[at - begin] = static_cast<int16_t>(rounded - given);
       given = rounded;
     }
   }
