@@ -97,6 +97,15 @@ std::string EncodeJpeg(const Pixels& pixels, const JpegOptions& options) {
   codec.restart_interval = options.restart_interval;
   codec.arith_code = options.arithmetic ? TRUE : FALSE;
   if (options.progressive) jpeg_simple_progression(&codec);
+  std::vector<jpeg_scan_info> scans;
+  if (options.a_scan_each) {
+    scans.push_back({pixels.channels, {0, 1, 2, 3}, 0, 0, 0, 0});
+    for (int component = 0; component < pixels.channels; ++component) {
+      for (int at = 1; at < 64; ++at) scans.push_back({1, {component}, at, at, 0, 0});
+    }
+    codec.scan_info = scans.data();
+    codec.num_scans = static_cast<int>(scans.size());
+  }
   jpeg_start_compress(&codec, TRUE);
   if (options.orientation != 0) {
     const std::string exif = std::string("Exif\0\0", 6) + ExifOf(options.orientation, true);

@@ -33,6 +33,7 @@ struct JpegOptions {
   int across = 2;
   int down = 2;
   bool progressive = false;
+  bool a_scan_each = false;  // progressive, with a scan for each coefficient: 190 of three channels
   bool arithmetic = false;
   bool adobe_ycck = false;        // of four channels: YCCK, else CMYK
   unsigned restart_interval = 0;  // in MCUs
