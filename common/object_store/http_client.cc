@@ -1,7 +1,11 @@
 #include "common/object_store/http_client.h"
 
 #include <curl/curl.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -102,6 +106,33 @@ absl::Status TransportError(CURLcode code, const char* detail) {
   }
 }
 
+// OpenSSL writes to a connection that the other side has closed as any program does, and is told so
+// by SIGPIPE. While one of these lives, its thread is not.
+class NoSigpipe {
+ public:
+  NoSigpipe() {
+    ::sigemptyset(&sigpipe_);
+    ::sigaddset(&sigpipe_, SIGPIPE);
+    sigset_t pending;
+    ::sigpending(&pending);
+    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+    ::pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
+  }
+  ~NoSigpipe() {
+    const timespec at_once = {};
+    while (!was_pending_ && ::sigtimedwait(&sigpipe_, nullptr, &at_once) < 0 && errno == EINTR) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoSigpipe(const NoSigpipe&) = delete;
+  NoSigpipe& operator=(const NoSigpipe&) = delete;
+
+ private:
+  sigset_t sigpipe_;
+  sigset_t before_;
+  bool was_pending_ = false;
+};
+
 bool InitCurl() { return ::curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK; }
 
 long Milliseconds(absl::Duration duration) {  // NOLINT(google-runtime-int)
@@ -144,6 +175,7 @@ class HttpClient::Handle {
     ::curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
     ::curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &OnBody);
     ::curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
+    const NoSigpipe no_sigpipe;
     const CURLcode result = ::curl_easy_perform(curl);
 
     long opened = 0;  // NOLINT(google-runtime-int)

@@ -16,7 +16,8 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kPartBytes = 8 << 20;
-constexpr uint64_t kReadFilePieceBytes = 8 << 20;
+// Of one request: a slow line brings it before its deadline.
+constexpr uint64_t kPieceBytes = 8 << 20;
 constexpr size_t kMaxHeldPaths = 1 << 18;
 constexpr int kNoContent = 416;
 
@@ -105,16 +106,20 @@ absl::Status CheckRead(const HttpResponse& response, uint64_t offset, uint64_t b
 }  // namespace
 
 RemoteFileSystem::RemoteFileSystem(AwsSettings settings, RemoteOptions options)
-    : caller_(std::move(settings), std::move(options)) {}
+    : endpoint_(settings.endpoint), caller_(std::move(settings), std::move(options)) {}
 
 RemoteFileSystem::~RemoteFileSystem() = default;
 
 // ---- what a path is held to ----
 
-FileVersion RemoteFileSystem::VersionOf(const Content& content) {
+FileVersion RemoteFileSystem::VersionOf(const std::string& path, const Content& content) const {
   FileVersion version{content.size_bytes, content.etag};
   if (version.tag.empty() && !content.last_modified.empty()) {
     version.tag = absl::StrCat(content.size_bytes, " ", content.last_modified);
+  }
+  // A path of S3 does not say whose S3 it is.
+  if (!version.tag.empty() && !endpoint_.empty() && absl::StartsWith(path, "s3://")) {
+    absl::StrAppend(&version.tag, " of ", endpoint_);
   }
   return version;
 }
@@ -232,13 +237,16 @@ absl::StatusOr<uint64_t> RemoteFileSystem::ReadOnce(const RemotePath& remote,
                              ? response.body_bytes
                              : *ParseContentRange(response.header("content-range"))->total;
   content = ContentOf(response, total);
-  if (response.code != kNoContent) return response.body_bytes;
-  // Behind the end. Such an answer carries no ETag, mostly.
-  if (held.has_value() && content.etag.empty()) content.etag = held->etag;
-  if (held.has_value() && content.last_modified.empty()) {
+  const bool is_behind = response.code == kNoContent;
+  // The server has compared what it was asked to, and does not repeat it; behind the end, hardly
+  // any one does.
+  if (held.has_value() && content.etag.empty() && (is_behind || IsStrongEtag(held->etag))) {
+    content.etag = held->etag;
+  }
+  if (held.has_value() && content.last_modified.empty() && is_behind) {
     content.last_modified = held->last_modified;
   }
-  return 0;
+  return is_behind ? 0 : response.body_bytes;
 }
 
 absl::StatusOr<uint64_t> RemoteFileSystem::ReadAt(const std::string& path, uint64_t offset,
@@ -252,7 +260,7 @@ absl::StatusOr<uint64_t> RemoteFileSystem::ReadAt(const std::string& path, uint6
                              ? held->size_bytes
                              : static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
     if (offset >= end || done >= end - offset) break;
-    const uint64_t wanted = std::min(buffer_bytes - done, end - offset - done);
+    const uint64_t wanted = std::min({buffer_bytes - done, end - offset - done, kPieceBytes});
     Content content;
     MUSTER_ASSIGN_OR_RETURN(const uint64_t got,
                             ReadOnce(remote, held, offset + done, buffer + done, wanted, content));
@@ -266,14 +274,14 @@ absl::StatusOr<uint64_t> RemoteFileSystem::ReadAt(const std::string& path, uint6
 
 absl::StatusOr<FileVersion> RemoteFileSystem::Version(const std::string& path) {
   MUSTER_ASSIGN_OR_RETURN(const Content content, HeldOrLook(path));
-  return VersionOf(content);
+  return VersionOf(path, content);
 }
 
 absl::StatusOr<uint64_t> RemoteFileSystem::ReadVersion(const std::string& path,
                                                        const FileVersion& version, uint64_t offset,
                                                        char* buffer, uint64_t buffer_bytes) {
   MUSTER_ASSIGN_OR_RETURN(const Content held, HeldOrLook(path));
-  if (VersionOf(held) != version) {
+  if (VersionOf(path, held) != version) {
     return absl::Status(
         absl::StatusCode::kFailedPrecondition,
         absl::StrCat(UrlForPeople(path), ": ", Changed("another version").message()));
@@ -297,7 +305,7 @@ absl::StatusOr<std::string> RemoteFileSystem::ReadFile(const std::string& path,
   std::string bytes;
   while (bytes.size() < size) {
     const uint64_t done = bytes.size();
-    bytes.resize(done + std::min(kReadFilePieceBytes, size - done));
+    bytes.resize(done + std::min(kPieceBytes, size - done));
     MUSTER_ASSIGN_OR_RETURN(const uint64_t got,
                             ReadAt(path, done, bytes.data() + done, bytes.size() - done));
     if (got < bytes.size() - done) {

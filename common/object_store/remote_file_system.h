@@ -75,7 +75,7 @@ class RemoteFileSystem final : public FileSystem, public VersionedFiles {
     std::string etag;
     std::string last_modified;
   };
-  static FileVersion VersionOf(const Content& content);
+  FileVersion VersionOf(const std::string& path, const Content& content) const;
   static Content ContentOf(const HttpResponse& response, uint64_t size_bytes);
 
   std::optional<Content> Held(const std::string& path) const MUSTER_EXCLUDES(mutex_);
@@ -92,6 +92,7 @@ class RemoteFileSystem final : public FileSystem, public VersionedFiles {
                                     uint64_t offset, char* buffer, uint64_t buffer_bytes,
                                     Content& content);
 
+  const std::string endpoint_;  // of S3; empty: AWS
   RemoteCaller caller_;
   mutable Mutex mutex_;
   std::unordered_map<std::string, Content> held_ MUSTER_GUARDED_BY(mutex_);

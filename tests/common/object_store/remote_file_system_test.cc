@@ -358,6 +358,48 @@ TEST_F(RemoteFileSystemTest, AnObjectThatIsReplacedIsCaughtWithoutIfMatch) {
   }
 }
 
+TEST_F(RemoteFileSystemTest, AServerThatComparesNeedNotRepeatTheEtag) {
+  std::atomic<int> reads = 0;
+  ScriptedServer server([&](const ServerRequest&, ScriptedServer::Answer& answer) {
+    std::map<std::string, std::string> headers = {{"Content-Range", "bytes 0-4/100"}};
+    if (reads++ == 0) headers["ETag"] = kEtag;
+    answer.Reply(206, headers, "abcde");
+  });
+  RemoteFileSystem fs({}, Options());
+  EXPECT_OK(Read(fs, server.Url("/x"), 0, 5));
+  EXPECT_OK(Read(fs, server.Url("/x"), 0, 5));
+}
+
+TEST_F(RemoteFileSystemTest, ALongReadIsManyRequests) {
+  const std::string large = Bytes((20 << 20) + 5);
+  ScriptedServer server([&](const ServerRequest& request, ScriptedServer::Answer& answer) {
+    ServeObject(large, kEtag, request, answer);
+  });
+  RemoteFileSystem fs({}, Options());
+  ASSERT_OK_AND_ASSIGN(const std::string read, Read(fs, server.Url("/x"), 0, 30 << 20));
+  EXPECT_TRUE(read == large);
+  EXPECT_EQ(server.requests().size(), 3u);
+  EXPECT_EQ(server.body_bytes(), large.size());
+}
+
+TEST_F(RemoteFileSystemTest, AProxyOfTheEnvironmentIsAsked) {
+  ScriptedServer server(FailFirst(0, nullptr));
+  ::setenv("http_proxy", server.Url("").c_str(), 1);
+  RemoteFileSystem fs({}, Options());
+  const auto read = Read(fs, "http://data.invalid/x", 3, 5);
+  ::unsetenv("http_proxy");
+  ASSERT_OK(read);
+  EXPECT_EQ(*read, object_.substr(3, 5));
+  EXPECT_EQ(server.requests()[0].target, "http://data.invalid/x");
+}
+
+TEST_F(RemoteFileSystemTest, TheVersionOfAnObjectNamesWhoseS3ItIs) {
+  ScriptedServer server(FailFirst(0, nullptr));
+  RemoteFileSystem fs(S3At(server), Options());
+  ASSERT_OK_AND_ASSIGN(const FileVersion version, fs.Version("s3://data/x"));
+  EXPECT_THAT(version.tag, AllOf(HasSubstr(kEtag), HasSubstr(server.address())));
+}
+
 TEST_F(RemoteFileSystemTest, AVersionIsHeldTo) {
   ScriptedServer server(FailFirst(0, nullptr));
   RemoteFileSystem fs({}, Options());
