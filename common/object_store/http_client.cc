@@ -81,15 +81,18 @@ size_t OnBody(char* data, size_t, size_t bytes, void* context) {
   return response.is_cut_off ? 0 : bytes;
 }
 
-absl::Status TransportError(CURLcode code, const char* detail) {
+absl::Status TransportError(CURLcode code, int http_code, const char* detail) {
   const std::string text =
       detail[0] == '\0' ? std::string(::curl_easy_strerror(code)) : std::string(detail);
   switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
       return absl::DeadlineExceededError(text);
     case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL:
       return absl::InvalidArgumentError(text);
+    case CURLE_UNSUPPORTED_PROTOCOL:
+      // Before any answer: what came is no HTTP, such as bytes that an earlier answer on a kept
+      // connection had too many. curl has closed it. After one: a redirect that is not followed.
+      return http_code == 0 ? absl::UnavailableError(text) : absl::InvalidArgumentError(text);
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_ISSUER_ERROR:
@@ -188,7 +191,9 @@ class HttpClient::Handle {
     if (url != nullptr) response.effective_url = url;
     // What we have cut off ourselves is an answer; so is an error whose page breaks off.
     const bool is_answer = response.is_cut_off || (response.code >= 300 && response.body_bytes > 0);
-    if (result != CURLE_OK && !is_answer) return TransportError(result, detail.data());
+    if (result != CURLE_OK && !is_answer) {
+      return TransportError(result, response.code, detail.data());
+    }
     return std::move(response);
   }
 

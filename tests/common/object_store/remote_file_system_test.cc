@@ -235,6 +235,33 @@ TEST_F(RemoteFileSystemTest, ALengthThatIsTooShortIsNotBelieved) {
   EXPECT_EQ(range, object_.substr(0, 1000));
 }
 
+TEST_F(RemoteFileSystemTest, WhatIsNoHttpIsRepeated) {
+  // As behind an answer on the same connection that had more bytes than it said.
+  std::atomic<int> requests = 0;
+  ScriptedServer server([&](const ServerRequest& request, ScriptedServer::Answer& answer) {
+    const int number = requests++;
+    if (number == 1) {
+      answer.Send(object_.substr(0, 600));
+      return answer.Close();
+    }
+    ServeObject(object_, kEtag, request, answer);
+  });
+  RemoteFileSystem fs({}, Options());
+  EXPECT_OK(Read(fs, server.Url("/x"), 0, 5));
+  ASSERT_OK_AND_ASSIGN(const std::string range, Read(fs, server.Url("/x"), 0, 1000));
+  EXPECT_EQ(range, object_.substr(0, 1000));
+  EXPECT_EQ(server.requests().size(), 3u);
+}
+
+TEST_F(RemoteFileSystemTest, ARedirectElsewhereIsNotFollowed) {
+  ScriptedServer server([&](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Reply(302, {{"Location", "file:///etc/passwd"}}, "");
+  });
+  RemoteFileSystem fs({}, Options());
+  EXPECT_THAT(Read(fs, server.Url("/x"), 0, 5), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
 TEST_F(RemoteFileSystemTest, AConnectionThatIsRefusedIsRepeatedAndThenSaid) {
   std::string url;
   {
@@ -271,10 +298,8 @@ TEST_F(RemoteFileSystemTest, ARequestHasADeadline) {
 
 TEST_F(RemoteFileSystemTest, TheWholeObjectForARangeIsCaughtBeforeItHasCome) {
   const std::string large = Bytes(64 << 20);
-  std::atomic<bool> was_cut_off = false;
   ScriptedServer server([&](const ServerRequest&, ScriptedServer::Answer& answer) {
     answer.Reply(200, {{"ETag", kEtag}}, large);
-    was_cut_off = !answer.is_open();
   });
   for (const uint64_t offset : {0, 1000}) {
     RemoteFileSystem fs({}, Options());
@@ -282,7 +307,7 @@ TEST_F(RemoteFileSystemTest, TheWholeObjectForARangeIsCaughtBeforeItHasCome) {
                 StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("ignores ranges")));
   }
   EXPECT_EQ(server.requests().size(), 2u);
-  EXPECT_EQ(server.body_bytes(), 0u);
+  EXPECT_LT(server.body_bytes(), large.size()) << "what the sockets hold, twice";
 }
 
 TEST_F(RemoteFileSystemTest, TheWholeObjectIsTakenWhereItIsWhatWasAskedFor) {

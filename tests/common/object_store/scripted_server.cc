@@ -16,6 +16,8 @@
 namespace muster::testing {
 namespace {
 
+constexpr size_t kCountedBytes = 64 << 10;
+
 // Reads until the head and the body of one request are in `held`; false: the client is gone.
 bool ReadRequest(int fd, std::string& held, ServerRequest& request) {
   char buffer[65536];
@@ -73,8 +75,14 @@ void ScriptedServer::Answer::Reply(int code, const std::map<std::string, std::st
   }
   if (!with_body) {
     Send(head + "\r\n");
-  } else if (Send(head + "\r\n" + body)) {
-    server_.body_bytes_ += body.size();
+    return;
+  }
+  Send(head + "\r\n");
+  // Counted before the client can have it: who has seen all of it sees all of the count.
+  for (size_t at = 0; is_open_ && at < body.size(); at += kCountedBytes) {
+    const std::string piece = body.substr(at, kCountedBytes);
+    server_.body_bytes_ += piece.size();
+    Send(piece);
   }
 }
 

@@ -61,7 +61,9 @@ class ScriptedServer {
   // So far, of all connections.
   std::vector<ServerRequest> requests() const MUSTER_EXCLUDES(mutex_);
   int connections() const { return connections_; }
-  uint64_t body_bytes() const { return body_bytes_; }  // sent by Reply
+  uint64_t body_bytes() const {
+    return body_bytes_;
+  }  // sent by Reply, a piece that did not arrive included
 
  private:
   void Accept();
