@@ -8,10 +8,11 @@
 
 namespace muster {
 
-absl::StatusOr<FileLock> FileLock::Wait(const std::string& path) {
+absl::StatusOr<std::optional<FileLock>> FileLock::Try(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (fd.get() < 0) return FileErrno(errno, "open", path);
-  while (::flock(fd.get(), LOCK_EX) != 0) {
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return std::nullopt;
     if (errno != EINTR) return FileErrno(errno, "flock", path);
   }
   return FileLock(std::move(fd));

@@ -2,6 +2,7 @@
 // however that ends. The file stays. Any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,9 +13,8 @@ namespace muster {
 
 class FileLock {
  public:
-  // Makes the file where it is not there, and waits for as long as another process holds it.
-  // `path` is named by errors: FileSystem's codes.
-  static absl::StatusOr<FileLock> Wait(const std::string& path);
+  // Makes the file where it is not there. Nothing: another holds it. Errors are FileSystem's.
+  static absl::StatusOr<std::optional<FileLock>> Try(const std::string& path);
 
  private:
   explicit FileLock(UniqueFd fd) : fd_(std::move(fd)) {}

@@ -102,6 +102,7 @@ inline constexpr MetricDef kRankEnergyJoules{"muster_rank_energy_joules", Metric
 inline constexpr MetricDef kRankEpoch{"muster_rank_epoch", MetricType::kGauge, {"job_id", "rank"}, "1", "Passes over the training set so far."};
 inline constexpr MetricDef kRankStepSeconds{"muster_rank_step_seconds", MetricType::kGauge, {"job_id", "rank"}, "seconds", "Time of one optimizer step, mean over the last report interval."};
 inline constexpr MetricDef kRankStepPartSeconds{"muster_rank_step_part_seconds", MetricType::kGauge, {"job_id", "rank", "part"}, "seconds", "Share of a step's time by part: data, forward_backward, communication, optimizer, save_stall."};
+inline constexpr MetricDef kRankDataStageSeconds{"muster_rank_data_stage_seconds", MetricType::kGauge, {"job_id", "rank", "stage"}, "seconds", "Time that threads were busy making a step's batch, added over threads, by stage: read, decode, augment. That the step waited for it is part data of muster_rank_step_part_seconds."};
 inline constexpr MetricDef kRankMemoryBytes{"muster_rank_memory_bytes", MetricType::kGauge, {"job_id", "rank"}, "bytes", "Memory in use: of the GPU where the rank has one, else resident memory."};
 inline constexpr MetricDef kRankMemoryPeakBytes{"muster_rank_memory_peak_bytes", MetricType::kGauge, {"job_id", "rank"}, "bytes", "Highest memory use so far."};
 inline constexpr MetricDef kRankAccuracyRatio{"muster_rank_accuracy_ratio", MetricType::kGauge, {"job_id", "rank", "split"}, "ratio", "Accuracy from 0 to 1 by split, as this rank reported it: train, validation, test."};

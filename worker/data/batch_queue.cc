@@ -47,9 +47,13 @@ struct BatchQueue::Slot {
 };
 
 BatchQueue::BatchQueue(BeginBatch begin, uint64_t first, uint64_t end, const AheadPlan& ahead)
-    : begin_(std::move(begin)), end_(end), ahead_(ahead), next_begun_(first), next_taken_(first) {
-  if (ahead_.batches == 0) return;
-  for (int i = 0; i < std::max(1, ahead_.threads); ++i) threads_.emplace_back([this] { Work(); });
+    : begin_(std::move(begin)),
+      end_(end),
+      batches_ahead_(static_cast<size_t>(ahead.batches)),
+      thread_count_(ahead.batches == 0 ? 0 : std::max(1, ahead.threads)),
+      next_begun_(first),
+      next_taken_(first) {
+  for (int i = 0; i < thread_count_; ++i) threads_.emplace_back([this] { Work(); });
 }
 
 BatchQueue::~BatchQueue() {
@@ -64,7 +68,7 @@ BatchQueue::~BatchQueue() {
 absl::StatusOr<Batch> BatchQueue::Next() {
   MUSTER_CHECK(next_taken_ < end_, "each step takes one batch");
   const uint64_t step = next_taken_++;
-  if (ahead_.batches == 0) return MakeNow(step);
+  if (batches_ahead_ == 0) return MakeNow(step);
   std::unique_ptr<Slot> slot;
   {
     MutexLock lock(mutex_);
@@ -111,7 +115,7 @@ BatchQueue::Slot* BatchQueue::SlotWithWork() {
     }
   }
   const bool beginning = !slots_.empty() && slots_.back()->batch == nullptr && !slots_.back()->done;
-  const bool room = slots_.size() < static_cast<size_t>(ahead_.batches);
+  const bool room = slots_.size() < batches_ahead_;
   if (beginning || !room || next_begun_ >= end_) return nullptr;
   slots_.push_back(std::make_unique<Slot>(next_begun_++));
   return slots_.back().get();
@@ -138,10 +142,10 @@ void BatchQueue::MakeSome(Slot& slot, SampleScratch& scratch) {
   int64_t begin = 0, end = 0;
   {
     MutexLock lock(mutex_);
-    const int64_t threads = static_cast<int64_t>(threads_.size());
-    const int64_t piece = threads == 1
-                              ? slot.samples
-                              : std::max<int64_t>(1, slot.samples / (kPiecesPerThread * threads));
+    const int64_t piece =
+        thread_count_ == 1
+            ? slot.samples
+            : std::max<int64_t>(1, slot.samples / (kPiecesPerThread * thread_count_));
     begin = slot.next;
     end = slot.next = std::min(slot.samples, begin + piece);
   }

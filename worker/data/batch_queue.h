@@ -51,7 +51,8 @@ class BatchQueue {
 
   const BeginBatch begin_;
   const uint64_t end_;
-  const AheadPlan ahead_;
+  const size_t batches_ahead_;
+  const int thread_count_;  // threads_ is still filled while the first of them looks
   Mutex mutex_;
   CondVar changed_;
   bool closed_ MUSTER_GUARDED_BY(mutex_) = false;

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/base/stopwatch.h"
 
 namespace muster::worker {
 namespace {
@@ -64,14 +66,22 @@ class SlottedBatch : public PendingBatch {
         broken_(broken),
         split_(split),
         ids_(std::move(ids)),
-        slots_(dataset, transform.input_type(), samples()) {}
+        slots_(dataset, transform.input_type(), samples()) {
+    dataset.WillRead(split, ids_);
+  }
 
   int64_t samples() const override { return static_cast<int64_t>(ids_.size()); }
 
   absl::Status Make(int64_t begin, int64_t end, SampleScratch& scratch) override {
-    for (int64_t place = begin; place < end; ++place)
-      MUSTER_RETURN_IF_ERROR(MakeOneThatIsWhole(place, scratch));
-    return absl::OkStatus();
+    scratch.busy = {};
+    const Stopwatch all;
+    absl::Status made;
+    for (int64_t place = begin; place < end && made.ok(); ++place)
+      made = MakeOneThatIsWhole(place, scratch);
+    scratch.busy.augment = all.seconds() - scratch.busy.total();
+    MutexLock lock(mutex_);
+    busy_ += scratch.busy;
+    return made;
   }
 
  protected:
@@ -82,7 +92,8 @@ class SlottedBatch : public PendingBatch {
   const Dataset& dataset() const { return dataset_; }
   const Transform& transform() const { return transform_; }
   Batch Whole(int64_t count, int64_t global_count) const {
-    return {slots_.part().inputs, slots_.part().targets, count, global_count, ids_};
+    MutexLock lock(mutex_);
+    return {slots_.part().inputs, slots_.part().targets, count, global_count, ids_, busy_};
   }
 
  private:
@@ -98,7 +109,10 @@ class SlottedBatch : public PendingBatch {
     }
   }
   absl::Status ReadAndMake(int64_t id, int64_t place, SampleScratch& scratch) {
+    const bool in_files = dataset_.decoding() != nullptr;
+    const Stopwatch read;
     MUSTER_ASSIGN_OR_RETURN(const StoredSample sample, dataset_.Read(split_, id, scratch.stored));
+    if (in_files) scratch.busy.read += read.seconds();
     return MakeOne(sample, place, slots_[place], scratch);
   }
 
@@ -108,6 +122,8 @@ class SlottedBatch : public PendingBatch {
   const Split split_;
   const std::vector<int64_t> ids_;
   const BatchSlots slots_;
+  mutable Mutex mutex_;
+  StageSeconds busy_ MUSTER_GUARDED_BY(mutex_);
 };
 
 class EvaluationBatch final : public SlottedBatch {

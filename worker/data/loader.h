@@ -30,6 +30,7 @@ struct Batch {
   int64_t count = 0;
   int64_t global_count = 0;
   std::vector<int64_t> ids = {};  // of the n samples, in their split
+  StageSeconds busy = {};         // what making it took
 };
 
 // A batch whose samples are still to be made: in any order, by any threads, each of them once. What

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "common/base/status_macros.h"
+#include "common/base/stopwatch.h"
 #include "worker/data/images/pixels.h"
 
 namespace muster::worker {
@@ -65,7 +66,10 @@ absl::Status Transform::DecodePicture(const StoredSample& sample, const Augmente
   MUSTER_ASSIGN_OR_RETURN(
       const PicturePlan plan,
       PlanPicture(sample.input, decoding, augmenter, place, picture.height, picture.width));
-  MUSTER_RETURN_IF_ERROR(MakePicture(sample.input, plan, decoding, scratch.picture, picture));
+  const Stopwatch decode;
+  MUSTER_RETURN_IF_ERROR(DecodePlanned(sample.input, plan, decoding, scratch.picture, picture));
+  scratch.busy.decode += decode.seconds();
+  for (const PictureChange& change : plan.changes) Apply(change, picture);
   PixelsToInputs(dataset_.pixels(), picture);
   CopyTarget(sample, slot);
   return absl::OkStatus();

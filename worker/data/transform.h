@@ -15,6 +15,7 @@
 #include "worker/data/augment/augment.h"
 #include "worker/data/base/dataset.h"
 #include "worker/data/base/epoch_place.h"
+#include "worker/data/base/stage_seconds.h"
 #include "worker/data/images/compressed_picture.h"
 
 namespace muster::worker {
@@ -23,6 +24,7 @@ namespace muster::worker {
 struct SampleScratch {
   std::string stored;  // of SampleSource::Read
   PictureScratch picture;
+  StageSeconds busy;  // of the samples that are being made
 };
 
 class Transform {

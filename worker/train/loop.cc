@@ -30,7 +30,7 @@ class TrainingLoop {
         checkpoints_(checkpoints),
         host_(host),
         artifacts_(artifacts),
-        reporter_(recipe_, trainer.objective, host, trainer.gang.rank(), trainer.device),
+        reporter_(trainer, host),
         save_clock_(trainer.gang.rank() == 0 ? recipe_.save_every : absl::ZeroDuration()) {}
 
   // `memory` is there for the message of a run that does not fit.

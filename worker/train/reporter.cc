@@ -13,14 +13,15 @@ constexpr double kSignOfLifeSeconds = 1.0;
 
 }  // namespace
 
-Reporter::Reporter(const Recipe& recipe, const Objective& objective, RunHost& host, int rank,
-                   c10::Device device)
-    : recipe_(recipe),
-      objective_(objective),
+Reporter::Reporter(const Trainer& trainer, RunHost& host)
+    : recipe_(trainer.recipe),
+      objective_(trainer.objective),
       host_(host),
-      rank_(rank),
-      device_(device),
-      timer_(device) {}
+      rank_(trainer.gang.rank()),
+      device_(trainer.device),
+      timer_(trainer.device) {
+  data_times_.threads = trainer.loader.ahead().threads;
+}
 
 void Reporter::Phase(const std::string& phase, const RunState& run) {
   host_.Progress(phase, run.step, recipe_.total_steps, run.epoch);
@@ -54,6 +55,7 @@ void Reporter::StepDone(const RunState& run, const Batch& batch, const StepResul
   ++steps_;
   rank_samples_ += batch.count;
   gang_samples_ += batch.global_count;
+  busy_ += batch.busy;
   seconds_unsaid_ += timer_.total_seconds() - seconds_seen_;
   seconds_seen_ = timer_.total_seconds();
   if (report) host_.Metrics(run.step, Values(run, result));
@@ -62,11 +64,32 @@ void Reporter::StepDone(const RunState& run, const Batch& batch, const StepResul
     first_ = false;
     seconds_unsaid_ = 0;
   }
-  if (report) {
-    timer_.Reset();
-    steps_ = rank_samples_ = gang_samples_ = 0;
-    seconds_seen_ = 0;
+  if (report) EndInterval();
+  if (run.step == recipe_.total_steps) {
+    Log(LogLevel::kInfo, "data_limit",
+        {{"text", DataLimitText(data_times_)},
+         {"seconds", data_times_.seconds},
+         {"wait_seconds", data_times_.wait_seconds},
+         {"read_seconds", data_times_.busy.read},
+         {"decode_seconds", data_times_.busy.decode},
+         {"augment_seconds", data_times_.busy.augment},
+         {"threads", data_times_.threads}});
   }
+}
+
+void Reporter::EndInterval() {
+  data_times_.seconds += TrainingSeconds();
+  data_times_.wait_seconds += timer_.seconds(StepPart::kData);
+  data_times_.busy += busy_;
+  busy_ = {};
+  timer_.Reset();
+  steps_ = rank_samples_ = gang_samples_ = 0;
+  seconds_seen_ = 0;
+}
+
+double Reporter::TrainingSeconds() const {
+  return timer_.total_seconds() - timer_.seconds(StepPart::kSave) -
+         timer_.seconds(StepPart::kEvaluate);
 }
 
 void Reporter::Evaluated(const RunState& run, Split split, const Evaluation& evaluation) {
@@ -93,9 +116,7 @@ std::map<std::string, double> Reporter::Values(const RunState& run,
                                                const StepResult& result) const {
   const double steps = static_cast<double>(steps_);
   const auto mean = [&](StepPart part) { return timer_.seconds(part) / steps; };
-  // Saves and evaluations stand apart: the rates are those of the training itself.
-  const double seconds = timer_.total_seconds() - timer_.seconds(StepPart::kSave) -
-                         timer_.seconds(StepPart::kEvaluate);
+  const double seconds = TrainingSeconds();
   const MemoryUse memory = MeasureMemory(device_);
   std::map<std::string, double> values = {
       {"rank_samples_per_second", seconds > 0 ? static_cast<double>(rank_samples_) / seconds : 0},
@@ -109,6 +130,11 @@ std::map<std::string, double> Reporter::Values(const RunState& run,
       {"memory_estimate_bytes", static_cast<double>(memory_estimate_bytes_)},
       {"memory_peak_bytes", static_cast<double>(memory.peak_bytes)},
   };
+  if (data_times_.threads > 0) {
+    values["data_read_seconds"] = busy_.read / steps;
+    values["data_decode_seconds"] = busy_.decode / steps;
+    values["data_augment_seconds"] = busy_.augment / steps;
+  }
   if (rank_ != 0) return values;
   // A step that was skipped for its overflow may have neither.
   if (std::isfinite(result.loss)) values["loss"] = result.loss;

@@ -15,6 +15,7 @@
 #include "worker/train/memory/memory_estimate.h"
 #include "worker/train/objective/objective.h"
 #include "worker/train/recipe/transfer.h"
+#include "worker/train/run/data_limit.h"
 #include "worker/train/run/recipe.h"
 #include "worker/train/run/run_host.h"
 #include "worker/train/run/run_state.h"
@@ -26,9 +27,8 @@ namespace muster::worker {
 
 class Reporter {
  public:
-  // The objective and the host must outlive it.
-  Reporter(const Recipe& recipe, const Objective& objective, RunHost& host, int rank,
-           c10::Device device);
+  // Both must outlive it.
+  Reporter(const Trainer& trainer, RunHost& host);
 
   StepTimer& timer() { return timer_; }
 
@@ -42,7 +42,8 @@ class Reporter {
   void MemoryEstimated(const MemoryEstimate& estimate);
 
   // After each step. Says where the rank is at least every second or so; sends the interval's
-  // numbers when `report`.
+  // numbers when `report`. After the last step of a run the log has a sentence on how its data kept
+  // up.
   void StepDone(const RunState& run, const Batch& batch, const StepResult& result, bool report);
 
   // After an evaluation, as "<split>_loss", where they say something "<split>_accuracy" and
@@ -55,14 +56,20 @@ class Reporter {
 
  private:
   std::map<std::string, double> Values(const RunState& run, const StepResult& result) const;
+  // Of the interval: without saves and evaluations, which stand apart.
+  double TrainingSeconds() const;
 
-  const Recipe recipe_;
+  void EndInterval();
+
+  const Recipe& recipe_;
   const Objective& objective_;
   RunHost& host_;
   const int rank_;
   const c10::Device device_;
   StepTimer timer_;
-  int64_t steps_ = 0;  // since the last report
+  StageSeconds busy_;     // since the last report
+  DataTimes data_times_;  // of all intervals before
+  int64_t steps_ = 0;     // since the last report
   int64_t rank_samples_ = 0;
   int64_t gang_samples_ = 0;
   double seconds_unsaid_ = 0;  // since the last sign of life

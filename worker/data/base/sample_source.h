@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -32,6 +33,9 @@ class SampleSource {
   // the sample and the file are named.
   virtual absl::StatusOr<StoredSample> Read(Split split, int64_t id,
                                             std::string& storage) const = 0;
+  // Begins to fetch what lies far away, and returns at once: these samples are read next. Requires
+  // ids in [0, size).
+  virtual void WillRead(Split /*split*/, const std::vector<int64_t>& /*ids*/) const {}
   // What it holds in memory.
   virtual int64_t bytes() const = 0;
 };

@@ -41,9 +41,9 @@ absl::StatusOr<PicturePlan> PlanPicture(absl::string_view stored, const PictureD
   return plan;
 }
 
-absl::Status MakePicture(absl::string_view stored, const PicturePlan& plan,
-                         const PictureDecoding& decoding, PictureScratch& scratch,
-                         Picture picture) {
+absl::Status DecodePlanned(absl::string_view stored, const PicturePlan& plan,
+                           const PictureDecoding& decoding, PictureScratch& scratch,
+                           Picture picture) {
   scratch.pixels.resize(static_cast<size_t>(picture.size()));
   MUSTER_RETURN_IF_ERROR(scratch.decoder.Decode(stored, plan.header, plan.crop,
                                                 {.width = static_cast<int32_t>(picture.width),
@@ -53,6 +53,13 @@ absl::Status MakePicture(absl::string_view stored, const PicturePlan& plan,
                                                  .upright = decoding.upright,
                                                  .pixels = scratch.pixels.data()}));
   InterleavedToPixels(scratch.pixels.data(), picture);
+  return absl::OkStatus();
+}
+
+absl::Status MakePicture(absl::string_view stored, const PicturePlan& plan,
+                         const PictureDecoding& decoding, PictureScratch& scratch,
+                         Picture picture) {
+  MUSTER_RETURN_IF_ERROR(DecodePlanned(stored, plan, decoding, scratch, picture));
   for (const PictureChange& change : plan.changes) Apply(change, picture);
   return absl::OkStatus();
 }

@@ -43,7 +43,12 @@ struct PictureScratch {
   std::vector<uint8_t> pixels;  // that were decoded: [height, width, channels]
 };
 
-// Fills `picture` with pixels from 0 to 1. Fails as PictureDecoder does.
+// Fills `picture` with pixels from 0 to 1, before any of the plan's changes. Fails as
+// PictureDecoder does.
+absl::Status DecodePlanned(absl::string_view stored, const PicturePlan& plan,
+                           const PictureDecoding& decoding, PictureScratch& scratch,
+                           Picture picture);
+// The same, and the changes.
 absl::Status MakePicture(absl::string_view stored, const PicturePlan& plan,
                          const PictureDecoding& decoding, PictureScratch& scratch, Picture picture);
 

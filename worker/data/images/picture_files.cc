@@ -47,7 +47,7 @@ absl::StatusOr<int64_t> CountClasses(const std::array<std::unique_ptr<SampleInde
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> PictureFiles::Create(
-    FileSystem& fs, std::array<std::unique_ptr<SampleIndex>, 3> splits,
+    std::shared_ptr<AnyFileSystem> files, std::array<std::unique_ptr<SampleIndex>, 3> splits,
     const PictureFilesConfig& config) {
   MUSTER_ASSIGN_OR_RETURN(const int64_t classes, CountClasses(splits, config.classes));
   std::string fingerprint =
@@ -55,16 +55,17 @@ absl::StatusOr<std::unique_ptr<Dataset>> PictureFiles::Create(
                    config.decoding.upright ? "upright" : "stored");
   for (const std::unique_ptr<SampleIndex>& index : splits)
     absl::StrAppend(&fingerprint, ":", index->fingerprint());
-  return std::unique_ptr<Dataset>(
-      new PictureFiles(fs, std::move(splits), config, classes, std::move(fingerprint)));
+  return std::unique_ptr<Dataset>(new PictureFiles(std::move(files), std::move(splits), config,
+                                                   classes, std::move(fingerprint)));
 }
 
-PictureFiles::PictureFiles(FileSystem& fs, std::array<std::unique_ptr<SampleIndex>, 3> splits,
+PictureFiles::PictureFiles(std::shared_ptr<AnyFileSystem> files,
+                           std::array<std::unique_ptr<SampleIndex>, 3> splits,
                            const PictureFilesConfig& config, int64_t classes,
                            std::string fingerprint)
     : Dataset({config.channels, config.size, config.size}, {at::kFloat, at::kLong, {}}, classes,
               std::move(fingerprint), config.pixels, splits[0]->class_names()),
-      fs_(fs),
+      files_(std::move(files)),
       splits_(std::move(splits)),
       decoding_(config.decoding) {}
 
@@ -82,10 +83,19 @@ absl::StatusOr<StoredSample> PictureFiles::Read(Split split, int64_t id,
   }
   storage.resize(sample.size + sizeof(int64_t));
   MUSTER_RETURN_IF_ERROR(
-      ReadSample(fs_, std::string(file.path), sample.offset, sample.size, storage.data()));
+      ReadSample(*files_, std::string(file.path), sample.offset, sample.size, storage.data()));
   std::memcpy(storage.data() + sample.size, &sample.label, sizeof(int64_t));
   const absl::string_view all = storage;
   return StoredSample{all.substr(0, sample.size), all.substr(sample.size)};
+}
+
+void PictureFiles::WillRead(Split split, const std::vector<int64_t>& ids) const {
+  for (const int64_t id : ids) {
+    const absl::StatusOr<FoundSample> sample = index(split).At(static_cast<uint64_t>(id));
+    if (!sample.ok()) continue;  // Read says so
+    const absl::StatusOr<SampleIndex::File> file = index(split).FileAt(sample->file);
+    if (file.ok()) files_->WillRead(std::string(file->path), sample->offset, sample->size);
+  }
 }
 
 std::string PictureFiles::NameOf(Split split, int64_t id) const {

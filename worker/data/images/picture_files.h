@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/fs/file_system.h"
+#include "common/object_store/cache/any_file_system.h"
 #include "worker/data/base/dataset.h"
 #include "worker/data/images/compressed_picture.h"
 #include "worker/data/index/sample_index.h"
@@ -28,25 +28,28 @@ struct PictureFilesConfig {
 
 class PictureFiles final : public Dataset {
  public:
-  // `fs` must outlive it. INVALID_ARGUMENT when a split has samples without a label or with one
-  // that is no class, when the training set is empty, or has fewer than two classes.
+  // `files`: where the indexes' paths lead to; who makes it may share it. INVALID_ARGUMENT when a
+  // split has samples without a label or with one that is no class, when the training set is empty,
+  // or has fewer than two classes.
   static absl::StatusOr<std::unique_ptr<Dataset>> Create(
-      FileSystem& fs, std::array<std::unique_ptr<SampleIndex>, 3> splits,
+      std::shared_ptr<AnyFileSystem> files, std::array<std::unique_ptr<SampleIndex>, 3> splits,
       const PictureFilesConfig& config);
 
   int64_t size(Split split) const override;
-  // DATA_LOSS when the file has become shorter; else fs's codes.
+  // DATA_LOSS when the file has become shorter; else the file system's codes.
   absl::StatusOr<StoredSample> Read(Split split, int64_t id, std::string& storage) const override;
+  void WillRead(Split split, const std::vector<int64_t>& ids) const override;
   std::string NameOf(Split split, int64_t id) const override;
   const PictureDecoding* decoding() const override { return &decoding_; }
   int64_t bytes() const override { return 0; }
 
  private:
-  PictureFiles(FileSystem& fs, std::array<std::unique_ptr<SampleIndex>, 3> splits,
-               const PictureFilesConfig& config, int64_t classes, std::string fingerprint);
+  PictureFiles(std::shared_ptr<AnyFileSystem> files,
+               std::array<std::unique_ptr<SampleIndex>, 3> splits, const PictureFilesConfig& config,
+               int64_t classes, std::string fingerprint);
   const SampleIndex& index(Split split) const { return *splits_[static_cast<size_t>(split)]; }
 
-  FileSystem& fs_;
+  const std::shared_ptr<AnyFileSystem> files_;
   const std::array<std::unique_ptr<SampleIndex>, 3> splits_;
   const PictureDecoding decoding_;
 };

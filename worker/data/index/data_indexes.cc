@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/ckpt/block_hasher.h"
@@ -26,6 +27,7 @@ namespace {
 
 constexpr const char* kSplitNames[] = {"train", "validation", "test"};
 constexpr uint64_t kSamplesPerCall = 10'000;  // of progress
+constexpr absl::Duration kLockPause = absl::Milliseconds(100);
 // Of the training set, where nothing else is for validation and test.
 constexpr uint64_t kHashParts = 10;
 
@@ -75,7 +77,7 @@ class IndexMaker {
       if (there.has_value()) return *std::move(there);
     }
     MUSTER_RETURN_IF_ERROR(local_.MakeDirectories(folder_));
-    MUSTER_ASSIGN_OR_RETURN(const FileLock lock, FileLock::Wait(IndexPath("lock")));
+    MUSTER_ASSIGN_OR_RETURN(const FileLock lock, Lock());
     if (!options_.anew) {
       // Another process may have made them meanwhile.
       MUSTER_ASSIGN_OR_RETURN(std::optional<DataIndexes> there, Open());
@@ -89,6 +91,20 @@ class IndexMaker {
   }
 
  private:
+  // Waits for as long as another process makes them.
+  absl::StatusOr<FileLock> Lock() {
+    for (bool first = true;; first = false) {
+      MUSTER_ASSIGN_OR_RETURN(std::optional<FileLock> lock, FileLock::Try(IndexPath("lock")));
+      if (lock.has_value()) return *std::move(lock);
+      if (first) {
+        Log(LogLevel::kInfo, "index_awaited",
+            {{"data", options_.path}, {"lock", IndexPath("lock")}});
+      }
+      options_.progress(0);
+      absl::SleepFor(kLockPause);
+    }
+  }
+
   absl::Status CheckFormat() const {
     if (found_.format != DataFormat::kNpy && found_.format != DataFormat::kParquet)
       return absl::OkStatus();

@@ -22,7 +22,7 @@ struct IndexOptions {
   std::string path;    // of the data: a folder, a file or a pattern
   std::string folder;  // of the indexes; empty: that of the user, see IndexFolder
   bool anew = false;   // make them though they are there
-  // Called now and then, with the samples found so far.
+  // Called now and then, with the samples found so far, also while another process makes them.
   std::function<void(uint64_t samples)> progress = [](uint64_t) {};
 };
 

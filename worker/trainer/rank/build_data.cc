@@ -34,21 +34,25 @@ std::vector<float> ToFloat(const std::vector<double>& values) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadImages(const trainer_spec::Images& images,
-                                                    FileSystem& fs) {
+                                                    FileSystem& local,
+                                                    const SignOfLife& sign_of_life) {
+  const auto files = std::make_shared<AnyFileSystem>(local);
   IndexOptions options;
   options.path = images.path;
-  MUSTER_ASSIGN_OR_RETURN(DataIndexes indexes, OpenOrMakeIndexes(fs, fs, options));
+  options.progress = [&sign_of_life](uint64_t) { sign_of_life(); };
+  MUSTER_ASSIGN_OR_RETURN(DataIndexes indexes, OpenOrMakeIndexes(*files, local, options));
   PictureFilesConfig config;
   config.size = images.size;
   config.channels = images.channels;
   config.pixels = PixelScaleOf(images);
   config.decoding = DecodingOf(images);
   config.classes = images.classes;
-  return PictureFiles::Create(fs, std::move(indexes.splits), config);
+  return PictureFiles::Create(files, std::move(indexes.splits), config);
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::JobSpec& spec,
-                                                    FileSystem& fs) {
+                                                    FileSystem& fs,
+                                                    const SignOfLife& sign_of_life) {
   const trainer_spec::Data& data = spec.train.data;
   if (data.digits.has_value()) {
     const std::string& path = data.digits->path;
@@ -87,7 +91,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::JobSpec&
     return Classify(numpy.status(), kDataError, "train.data.numpy.path");
   }
   if (data.images.has_value()) {
-    auto images = ReadImages(*data.images, fs);
+    auto images = ReadImages(*data.images, fs, sign_of_life);
     if (images.ok()) return images;
     return Classify(images.status(), kDataError, "train.data.images.path");
   }
@@ -97,8 +101,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::JobSpec&
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
-                                                      FileSystem& fs) {
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadSource(spec, fs));
+                                                      FileSystem& fs,
+                                                      const SignOfLife& sign_of_life) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadSource(spec, fs, sign_of_life));
   const auto keep = [&](Split split, uint64_t samples) {
     if (samples > 0) dataset = KeepSubset(std::move(dataset), split, static_cast<int64_t>(samples));
   };

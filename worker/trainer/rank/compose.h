@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,9 +27,13 @@
 
 namespace muster::worker {
 
+// Called now and then while something takes long: the rank is not hung.
+using SignOfLife = std::function<void()>;
+
 // DATA_ERROR when the data is missing or unreadable; the message names the file and how to get it.
-absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
-                                                      FileSystem& fs);
+// Data in files are indexed, which may take minutes the first time.
+absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(
+    const trainer_spec::JobSpec& spec, FileSystem& fs, const SignOfLife& sign_of_life = [] {});
 
 // Shape and classes of the samples, read from them only where the spec does not tell. As
 // BuildDataset.

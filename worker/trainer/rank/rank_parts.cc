@@ -38,12 +38,13 @@ absl::Status CheckConfusion(const trainer_spec::Train& train, const Dataset& dat
 }  // namespace
 
 absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                                     c10::Device device, uint32_t world_size) {
+                                     c10::Device device, uint32_t world_size,
+                                     const SignOfLife& sign_of_life) {
   const trainer_spec::Train& train = spec.train;
   MUSTER_RETURN_IF_ERROR(CheckDevice(device));
   RankParts parts;
   parts.device = device;
-  MUSTER_ASSIGN_OR_RETURN(parts.dataset, BuildDataset(spec, fs));
+  MUSTER_ASSIGN_OR_RETURN(parts.dataset, BuildDataset(spec, fs, sign_of_life));
   MUSTER_RETURN_IF_ERROR(CheckConfusion(train, *parts.dataset));
   MUSTER_ASSIGN_OR_RETURN(parts.augmenter, BuildAugmenter(train, *parts.dataset));
   parts.loader = BuildLoader(train, *parts.dataset, parts.augmenter.get());

@@ -85,7 +85,8 @@ class PictureFilesTest : public ::testing::Test {
     config.decoding.center_crop = 0.875;
     config.pixels = {{0.4f, 0.5f, 0.6f}, {0.2f, 0.3f, 0.4f}};
     config.classes = classes;
-    return PictureFiles::Create(fs_, std::move(indexes->splits), config);
+    return PictureFiles::Create(std::make_shared<AnyFileSystem>(fs_),
+                                std::move(indexes->splits), config);
   }
 
   FileSystem& fs_ = PosixFileSystem();

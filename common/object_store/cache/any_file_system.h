@@ -1,0 +1,66 @@
+// Files wherever they are: of this machine, or on HTTP and S3 through the block cache of this
+// machine.
+//
+// What reads data uses it: a path tells where it is. The remote side, with its cache's folder and
+// its threads, comes to be with the first remote path. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/fs/file_system.h"
+#include "common/fs/prefetch.h"
+
+namespace muster {
+
+struct AnyFileSystemOptions {
+  // Of the block cache. Empty: MUSTER_DATA_CACHE, else muster/blocks in the user's cache folder
+  // (XDG_CACHE_HOME, else .cache in HOME).
+  std::string cache_folder;
+  uint64_t cache_bytes = uint64_t{100} << 30;
+};
+
+class AnyFileSystem final : public FileSystem, public Prefetch {
+ public:
+  // `local` must outlive it.
+  explicit AnyFileSystem(FileSystem& local, AnyFileSystemOptions options = {});
+  ~AnyFileSystem() override;
+
+  using FileSystem::CreateExclusive;
+  absl::StatusOr<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path,
+                                                                uint32_t mode) override;
+  absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes) override;
+  absl::StatusOr<uint64_t> ReadAt(const std::string& path, uint64_t offset, char* buffer,
+                                  uint64_t buffer_bytes) override;
+  absl::StatusOr<uint64_t> FileSize(const std::string& path) override;
+  absl::StatusOr<bool> Exists(const std::string& path) override;
+  absl::StatusOr<std::vector<FileInfo>> List(const std::string& directory) override;
+  absl::Status MakeDirectories(const std::string& path) override;
+  absl::Status Rename(const std::string& from, const std::string& to) override;
+  absl::Status SyncDirectory(const std::string& path) override;
+  absl::Status RemoveFile(const std::string& path) override;
+  absl::Status RemoveTree(const std::string& path) override;
+
+  // Nothing for a file of this machine: the kernel reads ahead by itself.
+  void WillRead(const std::string& path, uint64_t offset, uint64_t bytes) override;
+
+ private:
+  struct Remote;
+
+  // That of the path. FAILED_PRECONDITION when it is remote, and there is no folder for the cache,
+  // or the settings for S3 are wrong.
+  absl::StatusOr<FileSystem*> Of(const std::string& path);
+  absl::StatusOr<Remote*> TheRemote() MUSTER_EXCLUDES(mutex_);
+
+  FileSystem& local_;
+  const AnyFileSystemOptions options_;
+  Mutex mutex_;
+  std::unique_ptr<Remote> remote_ MUSTER_GUARDED_BY(mutex_);
+};
+
+}  // namespace muster
