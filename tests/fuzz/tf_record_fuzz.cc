@@ -8,7 +8,7 @@
 #include "tests/fuzz/checked_sink.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/memory_file_system.h"
-#include "tests/worker/data/formats/format_bytes.h"
+#include "tests/worker/data/formats/support/format_bytes.h"
 #include "worker/data/formats/tf_record.h"
 
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "tests/worker/data/formats/sample_list.h"
+#include "tests/worker/data/formats/support/sample_list.h"
 #include "worker/data/formats/image_folder.h"
 #include "worker/data/formats/lmdb.h"
 #include "worker/data/formats/record_io.h"

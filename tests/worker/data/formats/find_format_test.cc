@@ -8,7 +8,7 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
-#include "tests/worker/data/formats/format_bytes.h"
+#include "tests/worker/data/formats/support/format_bytes.h"
 #include "worker/data/formats/file_pattern.h"
 
 namespace muster::worker {

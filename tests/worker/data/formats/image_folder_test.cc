@@ -8,8 +8,8 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
-#include "tests/worker/data/formats/sample_list.h"
-#include "tests/worker/data/formats/watched_reads.h"
+#include "tests/worker/data/formats/support/sample_list.h"
+#include "tests/worker/data/formats/support/watched_reads.h"
 
 namespace muster::worker {
 namespace {

@@ -2,14 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <limits>
 
 #include "tests/fuzz/memory_file_system.h"
 #include "tests/support/status_matchers.h"
-#include "tests/worker/data/formats/broken_files.h"
-#include "tests/worker/data/formats/format_bytes.h"
-#include "tests/worker/data/formats/sample_list.h"
+#include "tests/worker/data/formats/support/broken_files.h"
+#include "tests/worker/data/formats/support/format_bytes.h"
+#include "tests/worker/data/formats/support/sample_list.h"
 
 namespace muster::worker {
 namespace {
@@ -89,6 +90,18 @@ TEST_F(RecordIoTest, LeavesOutARecordThatIsStoredInParts) {
       ElementsAre(WholeSample{"t.rec:00000001", "whole", 2},
                   WholeSample{"t.rec:00000002", "x" + LittleEndianBytes(kMagic, 4), 3}));
   EXPECT_THAT(report_->reasons, ElementsAre(HasSubstr("stored in 3 parts")));
+}
+
+// support/mxnet.rec was written by MXNet 1.9.1, which today's NumPy does not load.
+TEST_F(RecordIoTest, ReadsWhatMxnetWrites) {
+  const std::string path =
+      absl::StrCat(::getenv("MUSTER_SOURCE_DIR"), "/tests/worker/data/formats/support/mxnet.rec");
+  ASSERT_OK_AND_ASSIGN(const IndexReport report, IndexRecordIo(PosixFileSystem(), path, {}, list_));
+  ASSERT_OK_AND_ASSIGN(const auto whole, list_.Read(PosixFileSystem()));
+  EXPECT_THAT(whole,
+              ElementsAre(WholeSample{"0", "one", 3}, WholeSample{"10", "four", 5},
+                          WholeSample{"30", "odd" + LittleEndianBytes(kMagic, 4) + "magic", 2}));
+  EXPECT_THAT(report.reasons, ElementsAre(HasSubstr("record 20 is stored in 2 parts")));
 }
 
 TEST_F(RecordIoTest, LeavesOutARecordWithoutAPicture) {

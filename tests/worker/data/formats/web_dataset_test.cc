@@ -11,10 +11,10 @@
 #include "tests/fuzz/memory_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
-#include "tests/worker/data/formats/broken_files.h"
-#include "tests/worker/data/formats/format_bytes.h"
-#include "tests/worker/data/formats/sample_list.h"
-#include "tests/worker/data/formats/watched_reads.h"
+#include "tests/worker/data/formats/support/broken_files.h"
+#include "tests/worker/data/formats/support/format_bytes.h"
+#include "tests/worker/data/formats/support/sample_list.h"
+#include "tests/worker/data/formats/support/watched_reads.h"
 
 namespace muster::worker {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "tests/fuzz/memory_file_system.h"
 #include "tests/support/status_matchers.h"
-#include "tests/worker/data/formats/watched_reads.h"
+#include "tests/worker/data/formats/support/watched_reads.h"
 
 namespace muster::worker {
 namespace {

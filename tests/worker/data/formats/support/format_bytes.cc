@@ -1,4 +1,4 @@
-#include "tests/worker/data/formats/format_bytes.h"
+#include "tests/worker/data/formats/support/format_bytes.h"
 
 #include <string.h>
 
@@ -28,7 +28,7 @@ std::string Pad(std::string bytes, size_t multiple) {
 
 std::string LittleEndianBytes(uint64_t value, size_t count) {
   std::string bytes;
-  for (size_t i = 0; i < count; ++i) bytes += static_cast<char>(value >> (8 * i));
+  for (size_t i = 0; i < count; ++i) bytes += static_cast<char>(i < 8 ? value >> (8 * i) : 0);
   return bytes;
 }
 
