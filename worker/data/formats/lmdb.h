@@ -21,11 +21,14 @@
 
 namespace muster::worker {
 
+// Values in the order of their keys lie anywhere in the file, so that little is read of each.
+inline constexpr ReadWindow kLmdbWindow = {4 << 10, 1 << 20};
+
 struct LmdbOptions {
   // Of the training split, for the others, or of all files where a split has several; for pictures
   // that are values themselves. Empty: the file's own.
   std::vector<std::string> classes;
-  ReadWindow window;
+  ReadWindow window = kLmdbWindow;
 };
 
 struct LmdbIndex {
@@ -44,6 +47,6 @@ absl::StatusOr<LmdbIndex> IndexLmdb(FileSystem& fs, const std::string& path,
 // The classes of a file of pictures, in byte order; none where its values are Datums. For a split
 // of several files. Errors as IndexLmdb's.
 absl::StatusOr<std::vector<std::string>> FindLmdbClasses(FileSystem& fs, const std::string& path,
-                                                         ReadWindow window = {});
+                                                         ReadWindow window = kLmdbWindow);
 
 }  // namespace muster::worker
