@@ -152,7 +152,7 @@ const std::vector<Module>& Modules() {
       {"worker/data/augment/", {"worker/data/base/"}},
       {"worker/data/images/",
        {"common/fs/", "common/object_store/", "common/ckpt/", "worker/data/base/",
-        "worker/data/augment/", "worker/data/formats/", "worker/data/index/",
+        "worker/data/augment/", "worker/data/csv/", "worker/data/formats/", "worker/data/index/",
         "worker/data/pictures/"}},
       {"worker/data/csv/", {"common/fs/", "common/ckpt/"}},
       {"worker/data/parquet/", {"common/fs/"}},

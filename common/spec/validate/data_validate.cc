@@ -38,6 +38,9 @@ class DataValidator : public SpecChecks {
       case v1::Data::kImages:
         Check(train.data().images());
         break;
+      case v1::Data::kCsv:
+        Check(train.data().csv());
+        break;
       case v1::Data::kText:
         Given("train.data.text.path", "the text file, or the folder of text files",
               train.data().text().has_path(), train.data().text().path());
@@ -135,6 +138,20 @@ class DataValidator : public SpecChecks {
     Above(path + "center_crop", images.center_crop(), 0, 1);
     Whole(path + "classes", images.classes(), 0, 1'000'000);
     Whole(path + "broken_samples", images.broken_samples(), 0, 1'000'000'000);
+  }
+
+  void Check(const v1::Csv& csv) {
+    const std::string path = "train.data.csv.";
+    Given(path + "path", "the CSV file, or the folder that holds train.csv", csv.has_path(),
+          csv.path());
+    if (csv.target().empty())
+      Fault(path + "target", "is required: the column that is to be learnt");
+    Count(path + "features", csv.features_size(), 4096);
+    for (int i = 0; i < csv.features_size(); ++i) {
+      if (csv.features(i).empty() || csv.features(i) == csv.target()) {
+        Fault(absl::StrCat(path, "features[", i, "]"), "must name a column other than the target");
+      }
+    }
   }
 
   void Check(const v1::Augment& augment) {

@@ -119,6 +119,10 @@ void FillData(v1::Data& data) {
     MUSTER_DEFAULT(synthetic, classes, 10);
   }
   if (data.has_digits()) MUSTER_DEFAULT(*data.mutable_digits(), image_size, 16);
+  if (data.has_csv()) {
+    MUSTER_DEFAULT(*data.mutable_csv(), regress, false);
+    MUSTER_DEFAULT(*data.mutable_csv(), normalize, true);
+  }
   if (data.has_text()) MUSTER_DEFAULT(*data.mutable_text(), context, 256);
   if (data.has_tokens()) {
     MUSTER_DEFAULT(*data.mutable_tokens(), context, 1024);

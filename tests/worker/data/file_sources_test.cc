@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -218,6 +219,73 @@ TEST_F(FileSourcesTest, NumpyFloatsAreScaledByMeanAndStd) {
   const at::Tensor inputs = loader.EvalBatch(Split::kTest, 2, 0, 0, 1)->inputs;
   EXPECT_EQ(inputs[0][0][0][0].item<float>(), -2.0f);
   EXPECT_EQ(inputs[0][0][0][1].item<float>(), 2.0f);
+}
+
+// 100 rows of a number, its half and a constant; the class is whether the number is odd.
+std::string CsvText(int first = 0, int count = 100) {
+  std::string text = "a,half,one,kind\n";
+  for (int i = first; i < first + count; ++i) {
+    absl::StrAppend(&text, i, ",", i / 2.0, ",1,", i % 2 == 0 ? "even" : "odd", "\n");
+  }
+  return text;
+}
+
+TEST_F(FileSourcesTest, ACsvFileIsSplitAndNormalised) {
+  Write("table.csv", CsvText());
+  ASSERT_OK_AND_ASSIGN(const auto csv, ReadCsv(PosixFileSystem(), {dir_ / "table.csv", "kind"}));
+  EXPECT_EQ(csv->shape(), (std::vector<int64_t>{3}));
+  EXPECT_EQ(csv->classes(), 2);
+  EXPECT_EQ(csv->class_names(), (std::vector<std::string>{"even", "odd"}));
+  const int64_t train = csv->size(Split::kTrain);
+  EXPECT_EQ(train + csv->size(Split::kValidation) + csv->size(Split::kTest), 100);
+  const Dataset::Part part = csv->Range(Split::kTrain, 0, train);
+  const float* values = part.inputs.const_data_ptr<float>();
+  double sum = 0, squares = 0;
+  for (int64_t row = 0; row < train; ++row) {
+    const float* features = values + 3 * row;
+    sum += static_cast<double>(features[0]);
+    squares += static_cast<double>(features[0] * features[0]);
+    EXPECT_NEAR(features[0], features[1], 1e-5);
+    EXPECT_EQ(features[2], 0);
+    const double number = static_cast<double>(features[0] * csv->pixels().std[0]) +
+                          static_cast<double>(csv->pixels().mean[0]);
+    EXPECT_EQ(std::lround(number) % 2, part.targets.const_data_ptr<int64_t>()[row]);
+  }
+  EXPECT_NEAR(sum / static_cast<double>(train), 0, 1e-5);
+  EXPECT_NEAR(squares / static_cast<double>(train), 1, 1e-4);
+}
+
+TEST_F(FileSourcesTest, ACsvFolderHasTheTrainingSetsColumnsAndClasses) {
+  Write("train.csv", CsvText());
+  Write("validation.csv", "kind,one,half,a\nodd,1,2.5,5\n");
+  Write("test.csv", CsvText(7, 3));
+  const CsvSourceConfig config = {dir_.path(), "kind", {"half", "a"}, false, false};
+  ASSERT_OK_AND_ASSIGN(const auto csv, ReadCsv(PosixFileSystem(), config));
+  EXPECT_EQ(csv->size(Split::kTrain), 100);
+  EXPECT_EQ(csv->size(Split::kTest), 3);
+  const Dataset::Part part = csv->Range(Split::kValidation, 0, 1);
+  EXPECT_EQ(part.inputs.const_data_ptr<float>()[0], 2.5f);
+  EXPECT_EQ(part.inputs.const_data_ptr<float>()[1], 5.0f);
+  EXPECT_EQ(part.targets.const_data_ptr<int64_t>()[0], 1);
+  Write("test.csv", "a,half,one,kind\n1,2,3,prime\n");
+  EXPECT_THAT(
+      ReadCsv(PosixFileSystem(), config),
+      StatusIs(StatusCode::kInvalidArgument, HasSubstr("test.csv:2: column kind is \"prime\"")));
+}
+
+TEST_F(FileSourcesTest, ACsvTargetMayBeANumber) {
+  Write("train.csv", CsvText());
+  ASSERT_OK_AND_ASSIGN(const auto csv,
+                       ReadCsv(PosixFileSystem(), {dir_.path(), "half", {"a"}, true, false}));
+  EXPECT_EQ(csv->target_type(), at::kFloat);
+  EXPECT_EQ(csv->target_shape(), (std::vector<int64_t>{1}));
+  const Dataset::Part part = csv->Range(Split::kTrain, 4, 1);
+  EXPECT_EQ(part.inputs.const_data_ptr<float>()[0], 2 * part.targets.const_data_ptr<float>()[0]);
+  EXPECT_THAT(ReadCsv(PosixFileSystem(), {dir_ / "none.csv", "half"}),
+              StatusIs(StatusCode::kNotFound, HasSubstr("none.csv is not there")));
+  Write("small.csv", "a,y\n1,0\n");
+  EXPECT_THAT(ReadCsv(PosixFileSystem(), {dir_ / "small.csv", "y"}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("set would be empty")));
 }
 
 }  // namespace

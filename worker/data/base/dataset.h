@@ -173,6 +173,20 @@ struct NumpyConfig {
 inline constexpr int64_t kMaxNumpyBytes = int64_t{64} << 30;
 absl::StatusOr<std::unique_ptr<Dataset>> ReadNumpy(FileSystem& fs, const NumpyConfig& config);
 
+struct CsvSourceConfig {
+  std::string path;                   // a file, or the folder that holds train.csv
+  std::string target;                 // the column that is to be learnt
+  std::vector<std::string> features;  // columns in their order; empty: all the others
+  bool regress = false;               // the target is a number, not a class
+  bool normalize = true;  // each feature to mean 0 and variance 1, both of the training set
+};
+
+// Numbers of a CSV file with a header: features [F] and a class, or a number to regress ([1]). Of a
+// folder train.csv, and perhaps validation.csv and test.csv; a set that is missing is split off the
+// training set, a tenth each by SplitMix64 of the place. Classes are those of the training set.
+// NOT_FOUND, INVALID_ARGUMENT naming file, line and fault; else fs's codes.
+absl::StatusOr<std::unique_ptr<Dataset>> ReadCsv(FileSystem& fs, const CsvSourceConfig& config);
+
 // The UCI digits: pixel v in 0..16 becomes (v/16 - 0.5)/0.5, enlarged by repetition to
 // [1, image_size, image_size]. Row i goes by SplitMix64(i) mod 10: 0..6 train, 7 validation, 8..9
 // test. NOT_FOUND when digits.csv is not there; INVALID_ARGUMENT naming file and line when it is

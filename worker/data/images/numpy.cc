@@ -1,22 +1,17 @@
-#include <ATen/ops/empty.h>
-#include <ATen/ops/index_select.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "worker/data/base/dataset.h"
+#include "worker/data/base/held_out.h"
 #include "worker/data/base/npy_file.h"
 #include "worker/data/images/pixels.h"
 
 namespace muster::worker {
 namespace {
-
-constexpr uint64_t kShares = 10;  // the validation set gets one of them, and so does the test set
 
 absl::Status BadArray(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
@@ -58,27 +53,6 @@ absl::StatusOr<std::optional<Dataset::Part>> ReadPart(FileSystem& fs, const std:
   if (!regress && part.targets.min().item<int64_t>() < 0)
     return BadArray(targets_path, "has a class below 0");
   return std::optional<Dataset::Part>(std::move(part));
-}
-
-// Moves the places of `share` from the training set into a part of their own.
-Dataset::Part SplitOff(Dataset::Part& train, const std::vector<uint64_t>& places, uint64_t share,
-                       std::vector<uint64_t>& kept_places) {
-  std::vector<int64_t> kept, taken;
-  kept_places.clear();
-  for (size_t i = 0; i < places.size(); ++i) {
-    const bool take = SplitMix64(places[i]) % kShares == share;
-    (take ? taken : kept).push_back(static_cast<int64_t>(i));
-    if (!take) kept_places.push_back(places[i]);
-  }
-  const auto select = [&](const std::vector<int64_t>& ids) {
-    at::Tensor index = at::empty({static_cast<int64_t>(ids.size())}, at::kLong);
-    std::copy(ids.begin(), ids.end(), index.mutable_data_ptr<int64_t>());
-    return Dataset::Part{at::index_select(train.inputs, 0, index),
-                         at::index_select(train.targets, 0, index)};
-  };
-  Dataset::Part part = select(taken);
-  train = select(kept);
-  return part;
 }
 
 absl::StatusOr<PixelScale> ScaleFor(const NumpyConfig& config, const Dataset::Part& train) {
@@ -130,13 +104,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadNumpy(FileSystem& fs, const NumpyCo
   const bool regress = train_targets.is_floating_point();
   int64_t classes = regress ? train_targets.size(1) : train_targets.max().item<int64_t>() + 1;
 
-  std::vector<uint64_t> places(static_cast<size_t>(parts[0].inputs.size(0))), kept;
-  for (size_t i = 0; i < places.size(); ++i) places[i] = i;
-  for (size_t i = 1; i < parts.size(); ++i) {
-    if (given[i]) continue;
-    parts[i] = SplitOff(parts[0], places, i, kept);
-    places.swap(kept);
-  }
+  HoldOutMissing(parts, given);
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string name = absl::StrCat(config.path, ": the ", SplitName(Split(i)), " set ");
     const Dataset::Part& part = parts[i];

@@ -95,6 +95,12 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::JobSpec&
     if (images.ok()) return images;
     return Classify(images.status(), kDataError, "train.data.images.path");
   }
+  if (data.csv.has_value()) {
+    auto csv = ReadCsv(fs, {data.csv->path, data.csv->target, data.csv->features, data.csv->regress,
+                            data.csv->normalize});
+    if (csv.ok()) return csv;
+    return Classify(csv.status(), kDataError, "train.data.csv");
+  }
   return Classify(absl::InvalidArgumentError("train.data names no source"), kStartFailed);
 }
 

@@ -532,6 +532,17 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
        "train.data.images.center_crop: must be above 0"},
       {[](Spec& s) { s.mutable_train()->mutable_data()->set_threads(257); },
        "train.data.threads: must be from 0 to 256; got 257"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_csv()->set_target("y"); },
+       "train.data.csv.path: is required: the CSV file"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_csv()->set_path("/d"); },
+       "train.data.csv.target: is required: the column that is to be learnt"},
+      {[](Spec& s) {
+         auto* d = s.mutable_train()->mutable_data()->mutable_csv();
+         d->set_path("/d");
+         d->set_target("y");
+         d->add_features("y");
+       },
+       "train.data.csv.features[0]: must name a column other than the target"},
       {[](Spec& s) { s.mutable_train()->mutable_augment()->set_flip(1.5); },
        "train.augment.flip: must be from 0 to 1; got 1.5"},
       {[](Spec& s) { s.mutable_train()->mutable_augment()->set_rand_augment_magnitude(31); },
@@ -895,7 +906,7 @@ train:
               StatusIs(absl::StatusCode::kInvalidArgument,
                        "job.yaml: 8 faults:\n"
                        "  line 2: train.data: is required: one of synthetic, digits, cifar_bin, "
-                       "numpy, text, tokens, images\n"
+                       "numpy, text, tokens, images, csv\n"
                        "  line 2: train.epochs: is required, or train.steps instead of it\n"
                        "  line 4: train.optimizer.lrr: unknown key; did you mean `lr`?\n"
                        "  line 5: train.batch_size: must be from 1 to 16777216; got 0\n"
