@@ -18,9 +18,11 @@
 #include "worker/data/formats/image_folder.h"
 #include "worker/data/formats/lmdb.h"
 #include "worker/data/formats/record_io.h"
+#include "worker/data/formats/sample_names.h"
 #include "worker/data/formats/tf_record.h"
 #include "worker/data/formats/web_dataset.h"
 #include "worker/data/index/index_writer.h"
+#include "worker/data/parquet/image_rows.h"
 
 namespace muster::worker {
 namespace {
@@ -106,13 +108,9 @@ class IndexMaker {
   }
 
   absl::Status CheckFormat() const {
-    if (found_.format != DataFormat::kNpy && found_.format != DataFormat::kParquet)
-      return absl::OkStatus();
-    return absl::UnimplementedError(absl::StrCat(
-        options_.path, " is ", DataFormatName(found_.format),
-        found_.format == DataFormat::kNpy
-            ? ": train.data.numpy reads it"
-            : ": `muster data pack` makes shards of it, which can be read at any place"));
+    if (found_.format != DataFormat::kNpy) return absl::OkStatus();
+    return absl::UnimplementedError(
+        absl::StrCat(options_.path, " holds NumPy's arrays: train.data.numpy reads them"));
   }
 
   // Which files are for training, validation and test.
@@ -239,11 +237,43 @@ class IndexMaker {
         return IndexTfRecords(data_, file, {}, sink);
       case DataFormat::kRecordIo:
         return IndexRecordIo(data_, file, {}, sink);
-      case DataFormat::kParquet:
+      case DataFormat::kParquet: {
+        std::vector<std::string> named;
+        MUSTER_ASSIGN_OR_RETURN(IndexReport report, IndexParquet(file, sink, named));
+        if (classes.empty()) classes = std::move(named);
+        return report;
+      }
       case DataFormat::kNpy:
         break;
     }
     return absl::InternalError("a format without an index");
+  }
+
+  // Pictures that lie in the file as they are. `classes`: the names that it has for them.
+  absl::StatusOr<IndexReport> IndexParquet(const std::string& path, SampleSink& sink,
+                                           std::vector<std::string>& classes) {
+    MUSTER_ASSIGN_OR_RETURN(const ParquetFile file, ParquetFile::Open(data_, path));
+    MUSTER_ASSIGN_OR_RETURN(ImageColumns columns, FindImageColumns(file));
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t size, data_.FileSize(path));
+    const uint32_t number = sink.AddFile(path, size);
+    const std::string name = path.substr(path.rfind('/') + 1);
+    IndexReport report;
+    const auto add = [&](const ImageRow& row) -> absl::Status {
+      if (row.file_offset == ParquetValue::kNowhere) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(path,
+                         ": its pictures lie in compressed pages, and cannot be read one by "
+                         "one; `muster data pack` makes shards of them"));
+      }
+      const SampleName named = NameOf(row.path);
+      const std::string key = named.key.empty() ? NumberedKey(name, static_cast<uint64_t>(row.row))
+                                                : std::string(named.key);
+      ++report.samples;
+      return sink.Add({key, number, row.file_offset, row.bytes.size(), row.label});
+    };
+    MUSTER_RETURN_IF_ERROR(ForEachImage(file, columns, add));
+    classes = std::move(columns.classes);
+    return report;
   }
 
   FileSystem& data_;

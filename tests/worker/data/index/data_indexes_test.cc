@@ -1,0 +1,160 @@
+#include "worker/data/index/data_indexes.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/fs/file_lock.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace muster::worker {
+namespace {
+
+using ::absl::StatusCode;
+using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+using ::testing::HasSubstr;
+
+class DataIndexesTest : public ::testing::Test {
+ protected:
+  void Write(const std::string& name, const std::string& bytes = "picture") {
+    const std::filesystem::path path = dir_ / ("data/" + name);
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  }
+  absl::StatusOr<DataIndexes> Open(bool anew = false) {
+    IndexOptions options;
+    options.path = dir_ / "data";
+    options.folder = folder();
+    options.anew = anew;
+    options.progress = [this](uint64_t) { ++calls_; };
+    return OpenOrMakeIndexes(fs_, fs_, options);
+  }
+  std::vector<uint64_t> Sizes() {
+    const absl::StatusOr<DataIndexes> data = Open();
+    EXPECT_OK(data);
+    if (!data.ok()) return {};
+    return {data->splits[0]->size(), data->splits[1]->size(), data->splits[2]->size()};
+  }
+  std::string folder() const { return dir_ / "index"; }
+  // The path of the only index of that split.
+  std::string IndexOf(const std::string& split) {
+    std::string found;
+    for (const auto& entry : std::filesystem::directory_iterator(folder())) {
+      if (entry.path().string().find("." + split + ".idx") != std::string::npos)
+        found = entry.path();
+    }
+    return found;
+  }
+
+  FileSystem& fs_ = PosixFileSystem();
+  TempDir dir_;
+  std::atomic<int> calls_ = 0;
+};
+
+TEST_F(DataIndexesTest, OneHeldOutSetServesAsBoth) {
+  for (const char* name : {"train/a/1.jpg", "train/a/2.jpg", "train/b/3.jpg", "val/a/4.jpg"})
+    Write(name);
+  EXPECT_EQ(Sizes(), (std::vector<uint64_t>{3, 1, 1}));
+  Write("test/a/5.jpg");
+  Write("test/b/6.jpg");
+  EXPECT_EQ(Sizes(), (std::vector<uint64_t>{3, 1, 2}));
+}
+
+// Labels are places among the classes of the training set, also where another set lacks one.
+TEST_F(DataIndexesTest, AClassHasTheLabelOfTheTrainingSet) {
+  for (const char* name : {"train/a/1.jpg", "train/b/2.jpg", "train/c/3.jpg", "val/c/4.jpg"})
+    Write(name);
+  const absl::StatusOr<DataIndexes> data = Open();
+  ASSERT_OK(data);
+  EXPECT_EQ(data->splits[1]->At(0)->label, 2);
+  Write("val/d/5.jpg");
+  const absl::StatusOr<DataIndexes> unknown = Open(/*anew=*/true);
+  EXPECT_THAT(unknown, StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(unknown.status().message(), HasSubstr("val"));
+}
+
+TEST_F(DataIndexesTest, IsOpenedWhereItIsThereAndMadeAgainWhereItIsBroken) {
+  Write("train/a/1.jpg");
+  Write("train/b/2.jpg");
+  Write("val/a/3.jpg");
+  ASSERT_OK(Open());
+  const auto made = std::filesystem::last_write_time(IndexOf("train"));
+  calls_ = 0;
+  ASSERT_OK(Open());
+  EXPECT_EQ(calls_, 0);
+  EXPECT_EQ(std::filesystem::last_write_time(IndexOf("train")), made);
+  // An image folder is not walked again: who adds a picture says so.
+  Write("train/b/4.jpg");
+  EXPECT_EQ(Sizes()[0], 2u);
+  const absl::StatusOr<DataIndexes> anew = Open(/*anew=*/true);
+  ASSERT_OK(anew);
+  EXPECT_EQ(anew->splits[0]->size(), 3u);
+  std::filesystem::resize_file(IndexOf("validation"), 20);
+  EXPECT_EQ(Sizes(), (std::vector<uint64_t>{3, 1, 1}));
+  std::filesystem::remove(IndexOf("test"));
+  EXPECT_EQ(Sizes(), (std::vector<uint64_t>{3, 1, 1}));
+}
+
+TEST_F(DataIndexesTest, DataThatCannotBeIndexedAreNamed) {
+  const absl::StatusOr<DataIndexes> nowhere = Open();
+  EXPECT_THAT(nowhere, StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(nowhere.status().message(), HasSubstr(dir_ / "data"));
+  Write("train-0.npy");
+  const absl::StatusOr<DataIndexes> numpy = Open();
+  EXPECT_THAT(numpy, StatusIs(StatusCode::kUnimplemented));
+  EXPECT_THAT(numpy.status().message(), HasSubstr("train.data.numpy"));
+}
+
+// A shard that is not whole leaves no index behind, and nothing else.
+TEST_F(DataIndexesTest, AFailedIndexLeavesNothingButItsLock) {
+  Write("train-0.tar", std::string(512, 'x'));
+  EXPECT_FALSE(Open().ok());
+  for (const auto& entry : std::filesystem::directory_iterator(folder()))
+    EXPECT_EQ(entry.path().extension(), ".lock") << entry.path();
+}
+
+TEST_F(DataIndexesTest, WhoWaitsForAnotherProcessGivesSignsOfLife) {
+  Write("train/a/1.jpg");
+  Write("train/b/2.jpg");
+  Write("val/a/3.jpg");
+  ASSERT_OK(Open());
+  const std::string train = IndexOf("train");
+  const std::string lock = train.substr(0, train.size() - std::string("train.idx").size()) + "lock";
+  std::filesystem::remove(train);
+  auto held = FileLock::Try(lock);
+  ASSERT_OK(held);
+  ASSERT_TRUE(held->has_value());
+  calls_ = 0;
+  std::thread waiting([this] { EXPECT_OK(Open()); });
+  while (calls_ < 2) std::this_thread::yield();
+  EXPECT_FALSE(std::filesystem::exists(train));
+  held->reset();
+  waiting.join();
+  EXPECT_TRUE(std::filesystem::exists(train));
+}
+
+// Eight at once, as the ranks of a machine: all see the same.
+TEST_F(DataIndexesTest, ManyMayAskAtOnce) {
+  for (int i = 0; i < 200; ++i) Write(absl::StrCat("train/", i % 3, "/", i, ".jpg"));
+  Write("val/0/a.jpg");
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([this] {
+      const absl::StatusOr<DataIndexes> data = Open();
+      EXPECT_OK(data);
+      EXPECT_EQ(data.ok() ? data->splits[0]->size() : 200, 200u);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace muster::worker
