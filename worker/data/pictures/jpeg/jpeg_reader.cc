@@ -85,10 +85,11 @@ JpegReader::~JpegReader() = default;
 
 void JpegReader::State::Start(absl::string_view jpeg) {
   source.err = &errors.manager;
-  if (!created) {
-    jpeg_create_decompress(&source);
-    created = true;
-  }
+  // A decompressor that is used again would lend a file the tables of the one before.
+  if (created) jpeg_destroy_decompress(&source);
+  created = false;
+  jpeg_create_decompress(&source);
+  created = true;
   LimitJpeg(source, errors, static_cast<long>(limits.max_decoder_bytes));
   jpeg_mem_src(&source, reinterpret_cast<const unsigned char*>(jpeg.data()), jpeg.size());
   jpeg_read_header(&source, TRUE);
@@ -191,7 +192,7 @@ absl::Status JpegReader::Read(absl::string_view jpeg, const PictureHeader& heade
     state.Start(spliced.empty() ? jpeg : spliced);
     state.ReadRows(resizer);
   });
-  // Gives back what the picture took; the decompressor stays.
+  // Gives back what the picture took.
   if (state.created) jpeg_abort_decompress(&state.source);
   return done ? absl::OkStatus() : state.errors.status();
 }
