@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 
 namespace muster::worker {
@@ -53,7 +54,15 @@ BatchQueue::BatchQueue(BeginBatch begin, uint64_t first, uint64_t end, const Ahe
       thread_count_(ahead.batches == 0 ? 0 : std::max(1, ahead.threads)),
       next_begun_(first),
       next_taken_(first) {
-  for (int i = 0; i < thread_count_; ++i) threads_.emplace_back([this] { Work(); });
+  for (int i = 0; i < thread_count_; ++i) {
+    const std::exception_ptr thrown =
+        ThrownBy([this] { threads_.emplace_back([this] { Work(); }); });
+    if (thrown == nullptr) continue;
+    // The machine has no more: those that there are do the work.
+    if (threads_.empty()) std::rethrow_exception(thrown);
+    Log(LogLevel::kWarning, "data_threads_limited", {{"wanted", thread_count_}, {"started", i}});
+    break;
+  }
 }
 
 BatchQueue::~BatchQueue() {

@@ -4,20 +4,14 @@
 #include "common/base/log.h"
 
 namespace muster::worker {
-namespace {
-
-// It will not be otherwise when it is read again.
-bool IsOfTheSample(const absl::Status& why) {
-  return absl::IsInvalidArgument(why) || absl::IsDataLoss(why) || absl::IsUnimplemented(why) ||
-         absl::IsResourceExhausted(why);
+bool BrokenSamples::Has(Split split, int64_t id) const {
+  MutexLock lock(mutex_);
+  return samples_.count({split, id}) > 0;
 }
-
-}  // namespace
 
 absl::Status BrokenSamples::Add(Split split, int64_t id, const std::string& name,
                                 const absl::Status& why) {
   const absl::Status named(why.code(), absl::StrCat(name, " ", why.message()));
-  if (!IsOfTheSample(why)) return named;
   uint64_t count = 0;
   bool is_new = false;
   {

@@ -1,5 +1,5 @@
-// Samples that could not be made, which others stand in for: each is told once, and only so many
-// may be broken.
+// Samples whose bytes cannot be decoded, which others stand in for: each is told once, and only so
+// many may be broken. What cannot be read is none of them: it may be whole for another rank.
 //
 // Shared by the threads that make a rank's batches. Thread-safe.
 #pragma once
@@ -19,9 +19,11 @@ class BrokenSamples {
  public:
   explicit BrokenSamples(uint64_t limit) : limit_(limit) {}
 
-  // Of a sample that `why` kept from being made. OK when another may stand in for it. Else the
-  // error that ends the run: `why`, when it is no fault of the sample alone (a server that does not
-  // answer), or that there are too many.
+  // Whether it was added: then there is no need to look at it again.
+  bool Has(Split split, int64_t id) const;
+
+  // Of a sample whose bytes, as `why` says, cannot be decoded. OK when another may stand in for it;
+  // else the error that ends the run: there are too many.
   absl::Status Add(Split split, int64_t id, const std::string& name, const absl::Status& why);
 
   uint64_t count() const;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
@@ -100,20 +101,19 @@ class SlottedBatch : public PendingBatch {
   // The place's own sample or, where that is broken, the next one that is not.
   absl::Status MakeOneThatIsWhole(int64_t place, SampleScratch& scratch) {
     const int64_t size = dataset_.size(split_);
-    for (int64_t further = 0;; ++further) {
-      const int64_t id = (ids_[static_cast<size_t>(place)] + further) % size;
-      const absl::Status made = ReadAndMake(id, place, scratch);
+    const int64_t own = ids_[static_cast<size_t>(place)];
+    for (int64_t further = 0; further < size; ++further) {
+      const int64_t id = (own + further) % size;
+      if (broken_.Has(split_, id)) continue;
+      const Stopwatch read;
+      MUSTER_ASSIGN_OR_RETURN(const StoredSample sample, dataset_.Read(split_, id, scratch.stored));
+      if (dataset_.in_files()) scratch.busy.read += read.seconds();
+      const absl::Status made = MakeOne(sample, place, slots_[place], scratch);
       if (made.ok()) return made;
       MUSTER_RETURN_IF_ERROR(broken_.Add(split_, id, dataset_.NameOf(split_, id), made));
-      if (further == size - 1) return made;  // all are broken
     }
-  }
-  absl::Status ReadAndMake(int64_t id, int64_t place, SampleScratch& scratch) {
-    const bool in_files = dataset_.decoding() != nullptr;
-    const Stopwatch read;
-    MUSTER_ASSIGN_OR_RETURN(const StoredSample sample, dataset_.Read(split_, id, scratch.stored));
-    if (in_files) scratch.busy.read += read.seconds();
-    return MakeOne(sample, place, slots_[place], scratch);
+    return absl::InvalidArgumentError(
+        absl::StrCat("every sample of the ", SplitName(split_), " set is broken"));
   }
 
   const Dataset& dataset_;
@@ -226,7 +226,7 @@ absl::StatusOr<Batch> Loader::EvalBatch(Split split, int64_t batch_size, int64_t
 // Samples that are only copied are quicker copied than handed over between threads. Of those that
 // are decoded each thread has some while one batch waits and one is in use.
 AheadPlan Loader::ahead() const {
-  if (transform_.only_copies()) return {};
+  if (transform_.only_copies() && !dataset_.in_files()) return {};
   return {.batches = threads_ > 1 ? 2 : 1, .threads = threads_};
 }
 

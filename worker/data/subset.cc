@@ -26,6 +26,7 @@ class Subset final : public Dataset {
   absl::StatusOr<StoredSample> Read(Split split, int64_t id, std::string& storage) const override {
     return whole_->Read(split, IdInWhole(split, id), storage);
   }
+  bool in_files() const override { return whole_->in_files(); }
   void WillRead(Split split, const std::vector<int64_t>& ids) const override {
     std::vector<int64_t> in_whole;
     for (const int64_t id : ids) in_whole.push_back(IdInWhole(split, id));

@@ -1,11 +1,17 @@
 #include "common/object_store/cache/any_file_system.h"
 
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/fs/errno_status.h"
 #include "common/object_store/aws_settings.h"
 #include "common/object_store/cache/block_cache.h"
 #include "common/object_store/cache/cached_file_system.h"
@@ -15,16 +21,27 @@
 namespace muster {
 namespace {
 
-absl::StatusOr<std::string> CacheFolder(const std::string& given) {
+constexpr uint64_t kDefaultCacheBytes = uint64_t{100} << 30;
+
+std::string CacheFolder(const std::string& given) {
   if (!given.empty()) return given;
-  if (const std::string named = ProcessEnvironment("MUSTER_DATA_CACHE"); !named.empty())
-    return named;
+  if (std::string named = ProcessEnvironment("MUSTER_DATA_CACHE"); !named.empty()) return named;
   if (const std::string cache = ProcessEnvironment("XDG_CACHE_HOME"); !cache.empty())
     return absl::StrCat(cache, "/muster/blocks");
   if (const std::string home = ProcessEnvironment("HOME"); !home.empty())
     return absl::StrCat(home, "/.cache/muster/blocks");
-  return absl::FailedPreconditionError(
-      "no folder for the cache of remote data: set MUSTER_DATA_CACHE, XDG_CACHE_HOME or HOME");
+  return absl::StrCat("/var/tmp/muster-", ::getuid(), "/blocks");
+}
+
+absl::StatusOr<uint64_t> CacheBytes(uint64_t given) {
+  if (given > 0) return given;
+  const std::string text = ProcessEnvironment("MUSTER_DATA_CACHE_BYTES");
+  uint64_t bytes = kDefaultCacheBytes;
+  if (!text.empty() && (!absl::SimpleAtoi(text, &bytes) || bytes == 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("MUSTER_DATA_CACHE_BYTES is no number of bytes: '", text, "'"));
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -47,14 +64,24 @@ absl::StatusOr<AnyFileSystem::Remote*> AnyFileSystem::TheRemote() {
   MutexLock lock(mutex_);
   if (remote_ == nullptr) {
     MUSTER_ASSIGN_OR_RETURN(AwsSettings settings, LoadAwsSettings(ProcessEnvironment, local_));
-    BlockCacheOptions cache;
-    MUSTER_ASSIGN_OR_RETURN(cache.folder, CacheFolder(options_.cache_folder));
-    cache.max_bytes = options_.cache_bytes;
-    Log(LogLevel::kInfo, "data_cache", {{"folder", cache.folder}, {"most_bytes", cache.max_bytes}});
+    BlockCacheOptions options;
+    options.folder = CacheFolder(options_.cache_folder);
+    MUSTER_ASSIGN_OR_RETURN(options.max_bytes, CacheBytes(options_.cache_bytes));
     auto remote = std::make_unique<Remote>(std::move(settings));
-    MUSTER_ASSIGN_OR_RETURN(remote->cache, BlockCache::Open(std::move(cache), remote->clock));
-    remote->cached =
-        std::make_unique<CachedFileSystem>(remote->files, remote->files, *remote->cache);
+    const std::string folder = options.folder;
+    absl::StatusOr<std::unique_ptr<BlockCache>> cache =
+        BlockCache::Open(std::move(options), remote->clock);
+    if (cache.ok()) {
+      remote->cache = *std::move(cache);
+      remote->cached =
+          std::make_unique<CachedFileSystem>(remote->files, remote->files, *remote->cache);
+    } else {
+      Log(LogLevel::kWarning, "data_cache_unusable",
+          {{"folder", folder},
+           {"error", cache.status().message()},
+           {"note",
+            "remote data are read again each time; MUSTER_DATA_CACHE names another folder"}});
+    }
     remote_ = std::move(remote);
   }
   return remote_.get();
@@ -63,6 +90,7 @@ absl::StatusOr<AnyFileSystem::Remote*> AnyFileSystem::TheRemote() {
 absl::StatusOr<FileSystem*> AnyFileSystem::Of(const std::string& path) {
   if (!IsRemotePath(path)) return &local_;
   MUSTER_ASSIGN_OR_RETURN(Remote* const remote, TheRemote());
+  if (remote->cached == nullptr) return &remote->files;
   return remote->cached.get();
 }
 
@@ -123,10 +151,34 @@ absl::Status AnyFileSystem::RemoveTree(const std::string& path) {
   return files->RemoveTree(path);
 }
 
+absl::StatusOr<FileVersion> AnyFileSystem::Version(const std::string& path) {
+  if (IsRemotePath(path)) {
+    MUSTER_ASSIGN_OR_RETURN(Remote* const remote, TheRemote());
+    return remote->files.Version(path);
+  }
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0) return FileErrno(errno, "stat", path);
+  return FileVersion{static_cast<uint64_t>(info.st_size),
+                     absl::StrCat(info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec)};
+}
+
+absl::StatusOr<uint64_t> AnyFileSystem::ReadVersion(const std::string& path,
+                                                    const FileVersion& version, uint64_t offset,
+                                                    char* buffer, uint64_t buffer_bytes) {
+  if (IsRemotePath(path)) {
+    MUSTER_ASSIGN_OR_RETURN(Remote* const remote, TheRemote());
+    return remote->files.ReadVersion(path, version, offset, buffer, buffer_bytes);
+  }
+  MUSTER_ASSIGN_OR_RETURN(const FileVersion now, Version(path));
+  if (!(now == version))
+    return absl::FailedPreconditionError(absl::StrCat(path, " was changed meanwhile"));
+  return local_.ReadAt(path, offset, buffer, buffer_bytes);
+}
+
 void AnyFileSystem::WillRead(const std::string& path, uint64_t offset, uint64_t bytes) {
   if (!IsRemotePath(path)) return;
   const absl::StatusOr<Remote*> remote = TheRemote();
-  if (remote.ok()) (*remote)->cached->WillRead(path, offset, bytes);
+  if (remote.ok() && (*remote)->cached != nullptr) (*remote)->cached->WillRead(path, offset, bytes);
 }
 
 }  // namespace muster

@@ -15,17 +15,19 @@
 #include "common/base/mutex.h"
 #include "common/fs/file_system.h"
 #include "common/fs/prefetch.h"
+#include "common/fs/versioned_files.h"
 
 namespace muster {
 
 struct AnyFileSystemOptions {
   // Of the block cache. Empty: MUSTER_DATA_CACHE, else muster/blocks in the user's cache folder
-  // (XDG_CACHE_HOME, else .cache in HOME).
+  // (XDG_CACHE_HOME, else .cache in HOME), or one of the user's in /var/tmp.
   std::string cache_folder;
-  uint64_t cache_bytes = uint64_t{100} << 30;
+  // 0: MUSTER_DATA_CACHE_BYTES, else 100 GiB. A tenth of the disk stays free in any case.
+  uint64_t cache_bytes = 0;
 };
 
-class AnyFileSystem final : public FileSystem, public Prefetch {
+class AnyFileSystem final : public FileSystem, public Prefetch, public VersionedFiles {
  public:
   // `local` must outlive it.
   explicit AnyFileSystem(FileSystem& local, AnyFileSystemOptions options = {});
@@ -46,14 +48,21 @@ class AnyFileSystem final : public FileSystem, public Prefetch {
   absl::Status RemoveFile(const std::string& path) override;
   absl::Status RemoveTree(const std::string& path) override;
 
+  // Of this machine's files and folders by their time of change; of others as their store has it.
+  absl::StatusOr<FileVersion> Version(const std::string& path) override;
+  // FAILED_PRECONDITION when the path has another version by now.
+  absl::StatusOr<uint64_t> ReadVersion(const std::string& path, const FileVersion& version,
+                                       uint64_t offset, char* buffer,
+                                       uint64_t buffer_bytes) override;
+
   // Nothing for a file of this machine: the kernel reads ahead by itself.
   void WillRead(const std::string& path, uint64_t offset, uint64_t bytes) override;
 
  private:
   struct Remote;
 
-  // That of the path. FAILED_PRECONDITION when it is remote, and there is no folder for the cache,
-  // or the settings for S3 are wrong.
+  // That of the path. INVALID_ARGUMENT when it is remote and the settings for S3 are wrong. Where
+  // the cache cannot be opened remote files are read without it.
   absl::StatusOr<FileSystem*> Of(const std::string& path);
   absl::StatusOr<Remote*> TheRemote() MUSTER_EXCLUDES(mutex_);
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,7 +28,8 @@ constexpr absl::Duration kSizeLockWait = absl::Seconds(10);
 constexpr absl::Duration kUseIsNoted = absl::Minutes(1);  // so often at most
 // Beyond what must go, so that not every block that comes walks through the folder.
 constexpr double kKeptFraction = 0.95;
-constexpr int kMaxNames = 3;  // tried for one temporary file
+constexpr uint64_t kFreePart = 10;  // of the disk, that stays free
+constexpr int kMaxNames = 3;        // tried for one temporary file
 constexpr mode_t kFileMode = 0600;
 
 absl::Status WriteAll(int fd, const std::string& path, absl::string_view bytes) {
@@ -219,8 +221,13 @@ absl::Status BlockCache::Reserve(uint64_t bytes) {
     return absl::UnavailableError(absl::StrCat("another process holds ", path, " for too long"));
   }
   uint64_t sum = ReadSum(fd);
-  if (bytes == 0 || sum > options_.max_bytes || bytes > options_.max_bytes - sum) {
-    sum = Evict(bytes);
+  const uint64_t most = Room(sum);
+  if (bytes == 0 || sum > most || bytes > most - sum) {
+    sum = Evict(bytes, most);
+    if (bytes > 0 && sum + bytes > most) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the disk of ", options_.folder, " has less than a tenth free"));
+    }
   }
   WriteSum(fd, sum + bytes);
   return absl::OkStatus();
@@ -233,18 +240,27 @@ void BlockCache::Release(uint64_t bytes) {
   WriteSum(fd, sum - std::min(sum, bytes));
 }
 
-uint64_t BlockCache::Evict(uint64_t bytes) {
+// What the blocks may have, with `sum` there now: others use the disk, too.
+uint64_t BlockCache::Room(uint64_t sum) const {
+  struct statvfs disk;
+  if (::statvfs(options_.folder.c_str(), &disk) != 0) return options_.max_bytes;
+  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
+  const uint64_t kept_free = uint64_t{disk.f_blocks} * disk.f_frsize / kFreePart;
+  const uint64_t held = sum + free;
+  return std::min(options_.max_bytes, held > kept_free ? held - kept_free : 0);
+}
+
+uint64_t BlockCache::Evict(uint64_t bytes, uint64_t most) {
   std::vector<Stored> stored = AllStored(options_.folder);
   uint64_t sum = SumOf(stored);
   std::vector<Stored> being_written;
   AddStored(options_.folder + "/new", being_written);
   const uint64_t taken = SumOf(being_written) + bytes;
-  if (sum + taken <= options_.max_bytes) return sum + taken - bytes;
+  if (sum + taken <= most) return sum + taken - bytes;
   std::sort(stored.begin(), stored.end(), [](const Stored& a, const Stored& b) {
     return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
   });
-  const uint64_t kept =
-      static_cast<uint64_t>(static_cast<double>(options_.max_bytes) * kKeptFraction);
+  const uint64_t kept = static_cast<uint64_t>(static_cast<double>(most) * kKeptFraction);
   for (const Stored& block : stored) {
     if (sum + taken <= kept) break;
     // Whoever reads it has it open and reads on.

@@ -29,7 +29,8 @@ namespace muster {
 
 struct BlockCacheOptions {
   std::string folder;
-  // Of all blocks together; the least recently used go first. Each process that is just writing a
+  // Of all blocks together, as long as a tenth of the disk stays free; the least recently used go
+  // first. Each process that is just writing a
   // block may add one to it for a moment.
   uint64_t max_bytes = uint64_t{100} << 30;
   // How long to wait for another process that fetches the same block, before fetching it as well.
@@ -68,8 +69,10 @@ class BlockCache {
   // Adds so many bytes to the sum, after evicting what stands in their way.
   absl::Status Reserve(uint64_t bytes);
   void Release(uint64_t bytes);
-  // Removes blocks until the others and `bytes` more fit; returns the bytes of the others.
-  uint64_t Evict(uint64_t bytes);
+  uint64_t Room(uint64_t sum) const;
+  // Removes blocks until the others and `bytes` more fit into `most`; returns the bytes of the
+  // others.
+  uint64_t Evict(uint64_t bytes, uint64_t most);
   void WarnOnce(const absl::Status& status);
 
   const BlockCacheOptions options_;

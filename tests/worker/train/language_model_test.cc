@@ -135,7 +135,8 @@ struct TextRank {
   TextRank(const TextRig& rig, const Objective& objective, Recipe own) : recipe(std::move(own)) {
     WriteNumbers("train.bin", rig.rows * rig.context + 1);
     WriteNumbers("val.bin", rig.rows / 10 * rig.context + 1);
-    dataset = *ReadTokens(fs, {folder.path(), rig.context, rig.vocabulary});
+    dataset = *ReadTokens(std::shared_ptr<FileSystem>(std::shared_ptr<FileSystem>(), &fs),
+                          {folder.path(), rig.context, rig.vocabulary});
     loader.emplace(*dataset, Sampler(static_cast<uint64_t>(rig.rows), rig.batch_size, 1));
     model = *MakeGpt2({2, 2, 16, rig.context, rig.vocabulary, 0},
                       {.input_shape = {rig.context}, .classes = rig.vocabulary, .seed = 3});

@@ -33,6 +33,8 @@ class SampleSource {
   // the sample and the file are named.
   virtual absl::StatusOr<StoredSample> Read(Split split, int64_t id,
                                             std::string& storage) const = 0;
+  // Whether samples are read from files when they are asked for.
+  virtual bool in_files() const { return false; }
   // Begins to fetch what lies far away, and returns at once: these samples are read next. Requires
   // ids in [0, size).
   virtual void WillRead(Split /*split*/, const std::vector<int64_t>& /*ids*/) const {}

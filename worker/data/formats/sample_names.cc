@@ -24,8 +24,8 @@ std::string NumberedKey(absl::string_view file_name, uint64_t number) {
 }
 
 const std::vector<std::string>& PictureExtensions() {
-  static const std::vector<std::string>* extensions = new std::vector<std::string>{
-      "jpg", "jpeg", "png", "webp", "bmp", "gif", "pgm", "ppm", "tif", "tiff"};
+  static const std::vector<std::string>* extensions =
+      new std::vector<std::string>{"jpg", "jpeg", "png", "webp"};
   return *extensions;
 }
 

@@ -26,7 +26,8 @@ SampleName NameOf(absl::string_view path);
 // up to record 99,999,999.
 std::string NumberedKey(absl::string_view file_name, uint64_t number);
 
-// Extensions of pictures, in lower case: what counts where nothing else is asked for.
+// Extensions of pictures that can be decoded, in lower case: what counts where nothing else is
+// asked for.
 const std::vector<std::string>& PictureExtensions();
 
 // Whether `extension`, in any case, is one of `extensions`, which are in lower case.

@@ -95,8 +95,20 @@ class CsvSource {
     hasher_.Update(absl::StrCat(":", table.rows, ":"));
     part = PartOf(table);
     if (columns_.features.empty()) columns_.features = table.feature_names;
-    if (columns_.class_names.empty()) columns_.class_names = table.class_names;
-    classes_ = std::max(classes_, columns_.kind == CsvTarget::kNumber ? 1 : table.classes);
+    if (columns_.kind == CsvTarget::kNumber) {
+      classes_ = 1;
+    } else if (classes_ == 0) {  // the training set
+      columns_.class_names = table.class_names;
+      classes_ = table.classes;
+    } else if (columns_.class_names.empty() && !table.class_names.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ": its classes are names such as ", table.class_names[0],
+                       ", and those of the training set are whole numbers"));
+    } else if (table.classes > classes_) {
+      return absl::InvalidArgumentError(absl::StrCat(file, " has the class ", table.classes - 1,
+                                                     ", and the training set has none above ",
+                                                     classes_ - 1));
+    }
     return absl::OkStatus();
   }
 
@@ -124,7 +136,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadCsv(FileSystem& fs, const CsvSource
   PixelScale scale;
   if (config.normalize) {
     scale = StandardScale(parts[0].inputs);
-    for (Dataset::Part& part : parts) Normalize(part.inputs, scale);
+    for (Dataset::Part& part : parts)
+      SamplesToInputs(scale, part.inputs.mutable_data_ptr<float>(),
+                      absl::MakeConstSpan(part.inputs.sizes().data(), part.inputs.sizes().size()));
   }
   return std::make_unique<InMemoryDataset>(
       std::move(parts), source.classes(),

@@ -71,15 +71,6 @@ absl::StatusOr<PixelScale> ScaleFor(const NumpyConfig& config, const Dataset::Pa
   return PixelScale{config.mean, config.std};
 }
 
-// In place: pixels [n, channels, ...], float and without gaps, become inputs.
-void Normalize(at::Tensor& pixels, const PixelScale& scale) {
-  const int64_t channels = pixels.size(1),
-                size = pixels.numel() / std::max<int64_t>(1, pixels.size(0));
-  float* values = pixels.mutable_data_ptr<float>();
-  for (int64_t sample = 0; sample < pixels.size(0); ++sample)
-    PixelsToInputs(scale, {values + sample * size, channels, size / channels, 1});
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadNumpy(FileSystem& fs, const NumpyConfig& config) {
@@ -122,7 +113,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadNumpy(FileSystem& fs, const NumpyCo
   }
   MUSTER_ASSIGN_OR_RETURN(PixelScale scale, ScaleFor(config, parts[0]));
   if (!scale.mean.empty() && parts[0].inputs.is_floating_point()) {
-    for (Dataset::Part& part : parts) Normalize(part.inputs, scale);
+    for (Dataset::Part& part : parts)
+      SamplesToInputs(scale, part.inputs.mutable_data_ptr<float>(),
+                      absl::MakeConstSpan(part.inputs.sizes().data(), part.inputs.sizes().size()));
   }
   return std::make_unique<InMemoryDataset>(
       std::move(parts), classes, absl::StrCat("numpy-v1:", HashToHex(hasher.Finish().whole)),

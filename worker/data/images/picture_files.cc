@@ -13,6 +13,7 @@ namespace muster::worker {
 namespace {
 
 constexpr int64_t kFewestClasses = 2;
+constexpr uint64_t kMostPictureBytes = 512u << 20;
 
 absl::StatusOr<int64_t> CountClasses(const std::array<std::unique_ptr<SampleIndex>, 3>& splits,
                                      int64_t given) {
@@ -80,6 +81,10 @@ absl::StatusOr<StoredSample> PictureFiles::Read(Split split, int64_t id,
   if (sample.offset > file.size_bytes || sample.size > file.size_bytes - sample.offset) {
     return absl::DataLossError(
         absl::StrCat(NameOf(split, id), ": the index has it outside of its file"));
+  }
+  if (sample.size > kMostPictureBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        NameOf(split, id), " has ", sample.size, " bytes; a picture may have ", kMostPictureBytes));
   }
   storage.resize(sample.size + sizeof(int64_t));
   MUSTER_RETURN_IF_ERROR(

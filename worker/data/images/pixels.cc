@@ -46,4 +46,11 @@ void InputsToPixels(const PixelScale& scale, Picture picture) {
   }
 }
 
+void SamplesToInputs(const PixelScale& scale, float* pixels, absl::Span<const int64_t> shape) {
+  int64_t plane = 1;
+  for (size_t axis = 2; axis < shape.size(); ++axis) plane *= shape[axis];
+  for (int64_t sample = 0; sample < shape[0]; ++sample)
+    PixelsToInputs(scale, {pixels + sample * shape[1] * plane, shape[1], plane, 1});
+}
+
 }  // namespace muster::worker

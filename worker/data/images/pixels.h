@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "worker/data/augment/picture_ops.h"
 #include "worker/data/base/pixel_scale.h"
 
@@ -19,5 +20,8 @@ void InterleavedToPixels(const uint8_t* pixels, Picture picture);
 // In place: pixels become inputs, and inputs pixels. A scale has one number for each channel.
 void PixelsToInputs(const PixelScale& scale, Picture picture);
 void InputsToPixels(const PixelScale& scale, Picture picture);
+
+// In place: pixels of many samples, [n, channels, ...] without gaps, become inputs.
+void SamplesToInputs(const PixelScale& scale, float* pixels, absl::Span<const int64_t> shape);
 
 }  // namespace muster::worker

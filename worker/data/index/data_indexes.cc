@@ -1,6 +1,7 @@
 #include "worker/data/index/data_indexes.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -8,13 +9,17 @@
 #include <utility>
 #include <vector>
 
+#include "absl/random/random.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/deadline.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/ckpt/block_hasher.h"
 #include "common/fs/file_lock.h"
+#include "common/object_store/remote_path.h"
 #include "worker/data/formats/image_folder.h"
 #include "worker/data/formats/lmdb.h"
 #include "worker/data/formats/record_io.h"
@@ -28,22 +33,52 @@ namespace muster::worker {
 namespace {
 
 constexpr const char* kSplitNames[] = {"train", "validation", "test"};
-constexpr uint64_t kSamplesPerCall = 10'000;  // of progress
+// Part of an index's name: higher when the rules change by which samples are found.
+constexpr int kIndexRules = 1;
+constexpr absl::Duration kSignOfLife = absl::Seconds(1);  // between two calls of progress
 constexpr absl::Duration kLockPause = absl::Milliseconds(100);
+// Of a process that makes the indexes and writes nothing.
+constexpr absl::Duration kHolderPatience = absl::Minutes(5);
 // Of the training set, where nothing else is for validation and test.
 constexpr uint64_t kHashParts = 10;
+
+// Without what may be secret in a signed URL, and is other in each.
+std::string PathForPeople(const std::string& path) {
+  return IsRemotePath(path) ? UrlForPeople(path) : path;
+}
 
 std::string Environment(const char* name) {
   const char* value = ::getenv(name);
   return value == nullptr ? "" : value;
 }
 
-// Tells progress, and gives each sample to the split that it is in.
+// Calls progress once a second, however often it is told.
+class Progress {
+ public:
+  explicit Progress(const IndexOptions& options) : options_(options) {}
+
+  void SampleFound() {
+    ++samples_;
+    GoesOn();
+  }
+  void GoesOn() {
+    if (!silence_.over()) return;
+    silence_ = Deadline(kSignOfLife);
+    options_.progress(samples_);
+  }
+  uint64_t samples() const { return samples_; }
+
+ private:
+  const IndexOptions& options_;
+  uint64_t samples_ = 0;
+  Deadline silence_{absl::ZeroDuration()};
+};
+
+// Gives each sample to the split that it is in.
 class SplitSink final : public SampleSink {
  public:
-  SplitSink(std::vector<IndexWriter*> writers, const std::function<void(uint64_t)>& progress,
-            uint64_t& samples)
-      : writers_(std::move(writers)), progress_(progress), samples_(samples) {}
+  SplitSink(std::vector<IndexWriter*> writers, Progress& progress)
+      : writers_(std::move(writers)), progress_(progress) {}
 
   uint32_t AddFile(const std::string& path, uint64_t size_bytes) override {
     uint32_t file = 0;
@@ -51,7 +86,7 @@ class SplitSink final : public SampleSink {
     return file;
   }
   absl::Status Add(const FoundSample& sample) override {
-    if (++samples_ % kSamplesPerCall == 0) progress_(samples_);
+    progress_.SampleFound();
     if (writers_.size() == 1) return writers_[0]->Add(sample);
     // The first two parts are for the second and third writer.
     const uint64_t part = XXH3_64bits(sample.key.data(), sample.key.size()) % kHashParts;
@@ -61,14 +96,17 @@ class SplitSink final : public SampleSink {
 
  private:
   const std::vector<IndexWriter*> writers_;
-  const std::function<void(uint64_t)>& progress_;
-  uint64_t& samples_;
+  Progress& progress_;
 };
 
 class IndexMaker {
  public:
-  IndexMaker(FileSystem& data, FileSystem& local, const IndexOptions& options, FoundData found)
-      : data_(data), local_(local), options_(options), found_(std::move(found)) {}
+  IndexMaker(AnyFileSystem& data, FileSystem& local, const IndexOptions& options, FoundData found)
+      : data_(data),
+        local_(local),
+        options_(options),
+        found_(std::move(found)),
+        progress_(options) {}
 
   absl::StatusOr<DataIndexes> OpenOrMake() {
     MUSTER_RETURN_IF_ERROR(CheckFormat());
@@ -93,18 +131,38 @@ class IndexMaker {
   }
 
  private:
-  // Waits for as long as another process makes them.
+  // Waits for another process that makes them, for as long as it writes.
   absl::StatusOr<FileLock> Lock() {
+    uint64_t written = 0;
+    Deadline patience(kHolderPatience);
     for (bool first = true;; first = false) {
       MUSTER_ASSIGN_OR_RETURN(std::optional<FileLock> lock, FileLock::Try(IndexPath("lock")));
       if (lock.has_value()) return *std::move(lock);
       if (first) {
         Log(LogLevel::kInfo, "index_awaited",
-            {{"data", options_.path}, {"lock", IndexPath("lock")}});
+            {{"data", PathForPeople(options_.path)}, {"lock", IndexPath("lock")}});
       }
-      options_.progress(0);
+      if (const uint64_t now = BytesOfParts(); now != written) {
+        written = now;
+        patience = Deadline(kHolderPatience);
+      }
+      if (patience.over()) {
+        return absl::UnavailableError(
+            absl::StrCat(IndexPath("lock"), " is held by a process that has written nothing for ",
+                         absl::FormatDuration(kHolderPatience), ": look for who stopped there"));
+      }
+      progress_.GoesOn();
       absl::SleepFor(kLockPause);
     }
+  }
+  // What the maker has written so far.
+  uint64_t BytesOfParts() {
+    const absl::StatusOr<std::vector<FileInfo>> files = local_.List(folder_);
+    uint64_t bytes = 1;
+    if (!files.ok()) return bytes;
+    for (const FileInfo& file : *files)
+      if (absl::StartsWith(file.name, name_)) bytes += file.size_bytes + 1;
+    return bytes;
   }
 
   absl::Status CheckFormat() const {
@@ -135,22 +193,37 @@ class IndexMaker {
     return split == 0 ? found_.train : split == 1 ? found_.validation : found_.test;
   }
 
+  // By all that tells one state of the data from another, without reading them.
   absl::Status Name() {
-    folder_ = options_.folder;
-    if (folder_.empty()) {
-      MUSTER_ASSIGN_OR_RETURN(folder_, IndexFolder());
-    }
-    std::string what = absl::StrCat(options_.path, "\n", DataFormatName(found_.format), "\n");
+    folder_ = options_.folder.empty() ? IndexFolder() : options_.folder;
+    std::string what = absl::StrCat(kIndexRules, "\n", PathForPeople(options_.path), "\n",
+                                    DataFormatName(found_.format), "\n");
     for (size_t split = 0; split < 3; ++split) {
       for (const std::string& file : FilesOf(split)) {
-        uint64_t size = 0;
-        if (found_.format != DataFormat::kImageFolder) {
-          MUSTER_ASSIGN_OR_RETURN(size, data_.FileSize(file));
-        }
-        absl::StrAppend(&what, kSplitNames[split], " ", file, " ", size, "\n");
+        absl::StrAppend(&what, kSplitNames[split], " ", PathForPeople(file));
+        MUSTER_RETURN_IF_ERROR(AppendVersion(file, what));
       }
     }
     name_ = Sha256Hex(what).substr(0, 32);
+    return absl::OkStatus();
+  }
+  // Of an image folder it is that of the class folders: it changes when pictures come and go.
+  absl::Status AppendVersion(const std::string& file, std::string& what) {
+    progress_.GoesOn();
+    if (found_.format != DataFormat::kImageFolder) {
+      MUSTER_ASSIGN_OR_RETURN(const FileVersion version, data_.Version(file));
+      absl::StrAppend(&what, " ", version.size_bytes, " ", version.tag, "\n");
+      return absl::OkStatus();
+    }
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> folders, data_.List(file));
+    for (const FileInfo& folder : folders) {
+      absl::StrAppend(&what, "\n", folder.name);
+      const absl::StatusOr<FileVersion> version =
+          data_.Version(absl::StrCat(file, "/", folder.name));
+      if (version.ok()) absl::StrAppend(&what, " ", version->tag);
+      progress_.GoesOn();
+    }
+    what += "\n";
     return absl::OkStatus();
   }
   std::string IndexPath(absl::string_view what) const {
@@ -170,31 +243,35 @@ class IndexMaker {
       }
       if (!index.ok()) return index.status();
       indexes.splits[split] = *std::move(index);
+      // One of another making would have other classes.
+      if (indexes.splits[split]->set() != indexes.splits[0]->set()) return std::nullopt;
     }
     return indexes;
   }
 
   absl::Status Make() {
     Log(LogLevel::kInfo, "index_begun",
-        {{"data", options_.path}, {"format", DataFormatName(found_.format)}});
+        {{"data", PathForPeople(options_.path)}, {"format", DataFormatName(found_.format)}});
     std::vector<std::unique_ptr<IndexWriter>> writers;
     for (const char* name : kSplitNames) {
       writers.push_back(
           std::make_unique<IndexWriter>(local_, IndexPath(absl::StrCat(name, ".idx"))));
     }
-    uint64_t samples = 0;
     std::vector<std::string> classes;
     for (size_t split = 0; split < 3; ++split) {
       std::vector<IndexWriter*> into = {writers[split].get()};
       if (split == 0 && splits_off()) into = {writers[0].get(), writers[1].get(), writers[2].get()};
-      SplitSink sink(into, options_.progress, samples);
+      SplitSink sink(into, progress_);
       MUSTER_RETURN_IF_ERROR(IndexFiles(FilesOf(split), sink, classes));
     }
+    const std::string set = absl::StrCat(absl::Hex(absl::Uniform<uint64_t>(absl::BitGen())));
     for (const std::unique_ptr<IndexWriter>& writer : writers)
-      MUSTER_RETURN_IF_ERROR(writer->Finish(classes));
-    options_.progress(samples);
+      MUSTER_RETURN_IF_ERROR(writer->Finish(classes, set, [this] { progress_.GoesOn(); }));
+    options_.progress(progress_.samples());
     Log(LogLevel::kInfo, "index_made",
-        {{"data", options_.path}, {"samples", samples}, {"index", IndexPath("train.idx")}});
+        {{"data", PathForPeople(options_.path)},
+         {"samples", progress_.samples()},
+         {"index", IndexPath("train.idx")}});
     return absl::OkStatus();
   }
 
@@ -207,7 +284,7 @@ class IndexMaker {
         Log(LogLevel::kWarning, "not_indexed", {{"reason", reason}});
       if (report.left_out > report.reasons.size()) {
         Log(LogLevel::kWarning, "not_indexed",
-            {{"file", file}, {"more", report.left_out - report.reasons.size()}});
+            {{"file", PathForPeople(file)}, {"more", report.left_out - report.reasons.size()}});
       }
     }
     return absl::OkStatus();
@@ -240,6 +317,10 @@ class IndexMaker {
       case DataFormat::kParquet: {
         std::vector<std::string> named;
         MUSTER_ASSIGN_OR_RETURN(IndexReport report, IndexParquet(file, sink, named));
+        if (!classes.empty() && !named.empty() && named != classes) {
+          return absl::InvalidArgumentError(absl::StrCat(
+              file, " names other classes than the files before it, or in another order"));
+        }
         if (classes.empty()) classes = std::move(named);
         return report;
       }
@@ -265,9 +346,11 @@ class IndexMaker {
                          ": its pictures lie in compressed pages, and cannot be read one by "
                          "one; `muster data pack` makes shards of them"));
       }
+      // Names without a folder come again in each class.
       const SampleName named = NameOf(row.path);
-      const std::string key = named.key.empty() ? NumberedKey(name, static_cast<uint64_t>(row.row))
-                                                : std::string(named.key);
+      const bool is_path = row.path.find('/') != absl::string_view::npos && !named.key.empty();
+      const std::string key =
+          is_path ? std::string(named.key) : NumberedKey(name, static_cast<uint64_t>(row.row));
       ++report.samples;
       return sink.Add({key, number, row.file_offset, row.bytes.size(), row.label});
     };
@@ -276,30 +359,30 @@ class IndexMaker {
     return report;
   }
 
-  FileSystem& data_;
+  AnyFileSystem& data_;
   FileSystem& local_;
   const IndexOptions& options_;
   FoundData found_;
+  Progress progress_;
   std::string folder_;
   std::string name_;
 };
 
 }  // namespace
 
-absl::StatusOr<DataIndexes> OpenOrMakeIndexes(FileSystem& data, FileSystem& local,
+absl::StatusOr<DataIndexes> OpenOrMakeIndexes(AnyFileSystem& data, FileSystem& local,
                                               const IndexOptions& options) {
   MUSTER_ASSIGN_OR_RETURN(FoundData found, FindFormat(data, options.path));
   return IndexMaker(data, local, options, std::move(found)).OpenOrMake();
 }
 
-absl::StatusOr<std::string> IndexFolder() {
+std::string IndexFolder() {
   if (const std::string given = Environment("MUSTER_INDEX_DIR"); !given.empty()) return given;
   if (const std::string cache = Environment("XDG_CACHE_HOME"); !cache.empty())
     return absl::StrCat(cache, "/muster/index");
   if (const std::string home = Environment("HOME"); !home.empty())
     return absl::StrCat(home, "/.cache/muster/index");
-  return absl::FailedPreconditionError(
-      "no folder for the index of the data: set MUSTER_INDEX_DIR, XDG_CACHE_HOME or HOME");
+  return absl::StrCat("/var/tmp/muster-", ::getuid(), "/index");
 }
 
 }  // namespace muster::worker

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
+#include "common/object_store/cache/any_file_system.h"
 #include "worker/data/formats/find_format.h"
 #include "worker/data/index/sample_index.h"
 
@@ -22,7 +23,8 @@ struct IndexOptions {
   std::string path;    // of the data: a folder, a file or a pattern
   std::string folder;  // of the indexes; empty: that of the user, see IndexFolder
   bool anew = false;   // make them though they are there
-  // Called now and then, with the samples found so far, also while another process makes them.
+  // Called once a second or so, with the samples found so far, also while another process makes
+  // them.
   std::function<void(uint64_t samples)> progress = [](uint64_t) {};
 };
 
@@ -33,16 +35,18 @@ struct DataIndexes {
 };
 
 // Where the data do not say what is for validation and what for test, a tenth each of the training
-// set is, by a hash of the key; where they name one of both, it serves as both. The files of shards
-// and their sizes are compared with those that were indexed, the pictures of an image folder are
-// not: those who add some make the index anew. INVALID_ARGUMENT and NOT_FOUND where the data are
-// not what is read, with their path; UNIMPLEMENTED for a format that has another reader; else the
-// file systems' codes.
-absl::StatusOr<DataIndexes> OpenOrMakeIndexes(FileSystem& data, FileSystem& local,
+// set is, by a hash of the key; where they name one of both, it serves as both. Another index is
+// made when shards are other ones by size or time (or by the tag that an object store gives them);
+// of an image folder, when pictures came to or went from a class folder: not when one was changed
+// in place or in a folder below, of which IndexOptions::anew must tell. INVALID_ARGUMENT and
+// NOT_FOUND where the data are not what is read, with their path; UNIMPLEMENTED for a format that
+// has another reader; UNAVAILABLE when a process that makes them stands still; else the file
+// systems' codes.
+absl::StatusOr<DataIndexes> OpenOrMakeIndexes(AnyFileSystem& data, FileSystem& local,
                                               const IndexOptions& options);
 
-// MUSTER_INDEX_DIR, or muster/index in the user's cache folder (XDG_CACHE_HOME, or .cache of HOME).
-// FAILED_PRECONDITION when none of these is set.
-absl::StatusOr<std::string> IndexFolder();
+// MUSTER_INDEX_DIR, or muster/index in the user's cache folder (XDG_CACHE_HOME, or .cache of HOME),
+// or one of the user's in /var/tmp.
+std::string IndexFolder();
 
 }  // namespace muster::worker

@@ -55,11 +55,13 @@ class AppendedFile {
   std::string waiting_;
 };
 
-absl::Status AppendWholeFile(FileSystem& fs, const std::string& path, AppendedFile& to) {
+absl::Status AppendWholeFile(FileSystem& fs, const std::string& path, AppendedFile& to,
+                             const std::function<void()>& progress) {
   std::string buffer(kAppendBytes, '\0');
   for (uint64_t offset = 0;;) {
     MUSTER_ASSIGN_OR_RETURN(const uint64_t got,
                             fs.ReadAt(path, offset, buffer.data(), buffer.size()));
+    progress();
     if (got == 0) return absl::OkStatus();
     MUSTER_RETURN_IF_ERROR(to.Append(absl::string_view(buffer).substr(0, got)));
     offset += got;
@@ -241,9 +243,10 @@ absl::Status IndexWriter::RemoveLeftovers() {
   return absl::OkStatus();
 }
 
-absl::Status IndexWriter::Finish(const std::vector<std::string>& class_names) {
+absl::Status IndexWriter::Finish(const std::vector<std::string>& class_names,
+                                 const std::string& set, const std::function<void()>& progress) {
   if (runs_ == 0) MUSTER_RETURN_IF_ERROR(RemoveLeftovers());
-  const absl::Status written = WriteIndex(class_names);
+  const absl::Status written = WriteIndex(class_names, set, progress);
   const absl::Status removed = RemoveLeftovers();
   return written.ok() ? removed : written;
 }
@@ -254,7 +257,9 @@ absl::Status IndexWriter::TwiceTheKey(const Kept& a, const Kept& b) const {
                                                  files_[b.file].path));
 }
 
-absl::Status IndexWriter::WriteIndex(const std::vector<std::string>& class_names) {
+absl::Status IndexWriter::WriteIndex(const std::vector<std::string>& class_names,
+                                     const std::string& set,
+                                     const std::function<void()>& progress) {
   Sort();
   std::vector<Run> runs;
   for (int i = 0; i < runs_; ++i) runs.emplace_back(fs_, PartPath(absl::StrCat("run-", i)));
@@ -287,13 +292,14 @@ absl::Status IndexWriter::WriteIndex(const std::vector<std::string>& class_names
     if (before.has_value() && before->key == head.sample.key)
       return TwiceTheKey(*before, head.sample);
     MUSTER_RETURN_IF_ERROR(parts.Add(head.sample));
+    progress();
     before = std::move(head.sample);
     MUSTER_RETURN_IF_ERROR(advance(head.run));
   }
 
   MUSTER_RETURN_IF_ERROR(parts.keys().Flush());
   MUSTER_RETURN_IF_ERROR(index.Flush());
-  MUSTER_RETURN_IF_ERROR(AppendWholeFile(fs_, keys, index));
+  MUSTER_RETURN_IF_ERROR(AppendWholeFile(fs_, keys, index, progress));
   uint64_t path_bytes = 0;
   for (const SourceFile& file : files_) {
     path_bytes += file.path.size();
@@ -304,6 +310,7 @@ absl::Status IndexWriter::WriteIndex(const std::vector<std::string>& class_names
   footer["files"] = files_.size();
   footer["path_bytes"] = path_bytes;
   footer["classes"] = class_names;
+  footer["set"] = set;
   const std::string text = footer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (text.size() > kMaxIndexFooterBytes)
     return absl::InvalidArgumentError("the names of the classes are too long");

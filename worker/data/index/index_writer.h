@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,8 +33,11 @@ class IndexWriter final : public SampleSink {
 
   uint64_t samples() const { return samples_; }
 
-  // Writes the index. INVALID_ARGUMENT when two samples have one key: their files are named.
-  absl::Status Finish(const std::vector<std::string>& class_names);
+  // Writes the index. `set`: the same for the indexes that were made together. `progress` is called
+  // now and then. INVALID_ARGUMENT when two samples have one key: their files are named.
+  absl::Status Finish(
+      const std::vector<std::string>& class_names, const std::string& set = "",
+      const std::function<void()>& progress = [] {});
 
  private:
   struct Kept {
@@ -49,7 +53,8 @@ class IndexWriter final : public SampleSink {
   void Sort();
   absl::Status PutAside();
   absl::Status RemoveLeftovers();
-  absl::Status WriteIndex(const std::vector<std::string>& class_names);
+  absl::Status WriteIndex(const std::vector<std::string>& class_names, const std::string& set,
+                          const std::function<void()>& progress);
   std::string PartPath(const std::string& what) const;
   absl::Status TwiceTheKey(const Kept& a, const Kept& b) const;
 

@@ -45,10 +45,12 @@ absl::Status SampleIndex::ReadFooter() {
                     count("key_bytes", key_bytes) && count("path_bytes", path_bytes) &&
                     count("sample_bytes", sample_bytes_) && label("least_label", least_label_) &&
                     label("greatest_label", greatest_label_) && json.contains("fingerprint") &&
-                    json["fingerprint"].is_string() && json.contains("classes") &&
+                    json["fingerprint"].is_string() && json.contains("set") &&
+                    json["set"].is_string() && json.contains("classes") &&
                     json["classes"].is_array();
   if (!read) return Broken("its footer lacks something");
   fingerprint_ = json["fingerprint"].get<std::string>();
+  set_ = json["set"].get<std::string>();
   for (const nlohmann::json& name : json["classes"]) {
     if (!name.is_string()) return Broken("a class has no name");
     class_names_.push_back(name.get<std::string>());

@@ -51,6 +51,8 @@ class SampleIndex {
   int64_t greatest_label() const { return greatest_label_; }
   // Hex, of all keys, labels and sizes: the same for the same data in every format.
   const std::string& fingerprint() const { return fingerprint_; }
+  // The same of indexes that were made together, and of no others.
+  const std::string& set() const { return set_; }
   uint64_t sample_bytes() const { return sample_bytes_; }  // of all samples together
 
  private:
@@ -68,6 +70,7 @@ class SampleIndex {
   std::vector<std::string> class_names_;
   int64_t least_label_ = kNoLabel, greatest_label_ = kNoLabel;
   std::string fingerprint_;
+  std::string set_;
   uint64_t sample_bytes_ = 0;
 };
 

@@ -62,8 +62,9 @@ struct TokensConfig {
 
 // Raw little-endian uint16 (.bin, as nanoGPT writes it), whole numbers along one axis (.npy), or
 // the files of llm.c or Megatron: see FindTokens. Several shards are read as one. Without test
-// tokens, the test set is the validation set. NOT_FOUND, or INVALID_ARGUMENT, naming the file; else
-// fs's codes.
-absl::StatusOr<std::unique_ptr<Dataset>> ReadTokens(FileSystem& fs, const TokensConfig& config);
+// tokens, the test set is the validation set. Shards stay in their files (token_file_rows.h), plain
+// files are held in memory. NOT_FOUND, or INVALID_ARGUMENT, naming the file; else fs's codes.
+absl::StatusOr<std::unique_ptr<Dataset>> ReadTokens(std::shared_ptr<FileSystem> fs,
+                                                    const TokensConfig& config);
 
 }  // namespace muster::worker

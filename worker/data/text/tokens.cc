@@ -1,7 +1,12 @@
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "worker/data/text/token_file_rows.h"
 #include "worker/data/text/token_files.h"
 #include "worker/data/text/token_rows.h"
 
@@ -12,12 +17,46 @@ absl::Status Bad(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(path, " ", what));
 }
 
-// Undefined (no tokens) when the split has no file.
+constexpr const char* kSplits[] = {"train", "val", "test"};
+// The files of each split; a split without any has those of the one before.
+using SplitFiles = std::array<std::vector<std::string>, 3>;
+
+absl::StatusOr<SplitFiles> FindSplits(FileSystem& fs, const std::string& folder) {
+  SplitFiles files;
+  for (size_t i = 0; i < files.size(); ++i) {
+    MUSTER_ASSIGN_OR_RETURN(files[i], FindTokenFiles(fs, folder, kSplits[i]));
+    if (files[i].empty() && i < 2) {
+      return absl::NotFoundError(absl::StrCat(folder, " has neither ", kSplits[i], ".bin nor ",
+                                              kSplits[i], ".npy, and no shard *_", kSplits[i],
+                                              "_*.bin"));
+    }
+    if (files[i].empty()) files[i] = files[1];
+  }
+  return files;
+}
+
+// SPLIT.bin and SPLIT.npy are read at once; other names are those of shards.
+bool AreShards(const SplitFiles& files) {
+  for (const std::vector<std::string>& paths : files) {
+    for (const std::string& path : paths) {
+      const std::string name = path.substr(path.rfind('/') + 1);
+      const bool plain =
+          std::any_of(std::begin(kSplits), std::end(kSplits), [&](const std::string& split) {
+            return name == absl::StrCat(split, ".bin") || name == absl::StrCat(split, ".npy");
+          });
+      if (!plain) return true;
+    }
+  }
+  return false;
+}
+
+absl::Status TooFew(const std::string& path, int64_t tokens, int64_t context) {
+  return Bad(path, absl::StrCat("has ", tokens, " tokens, want ", context + 1,
+                                " at least: a row of context ", context, " and a token"));
+}
+
 absl::StatusOr<RowSplit> ReadSplit(FileSystem& fs, const TokensConfig& config, const char* split,
-                                   BlockHasher& hasher) {
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
-                          FindTokenFiles(fs, config.path, split));
-  if (paths.empty()) return RowSplit();
+                                   const std::vector<std::string>& paths, BlockHasher& hasher) {
   std::vector<TokenSpan> spans;
   int64_t count = 0;
   for (const std::string& path : paths) {
@@ -31,34 +70,56 @@ absl::StatusOr<RowSplit> ReadSplit(FileSystem& fs, const TokensConfig& config, c
     MUSTER_RETURN_IF_ERROR(AppendFile(fs, paths[i], spans[i], hasher, *tokens));
   }
   const int64_t rows = (tokens->size() - 1) / config.context;
-  if (rows < 1) {
-    return Bad(paths.back(),
-               absl::StrCat("has ", tokens->size(), " tokens, want ", config.context + 1,
-                            " at least: a row of context ", config.context, " and a token"));
-  }
+  if (rows < 1) return TooFew(paths.back(), tokens->size(), config.context);
   return RowSplit{std::move(tokens), rows, {0}, rows};
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Dataset>> ReadTokens(FileSystem& fs, const TokensConfig& config) {
+absl::StatusOr<std::unique_ptr<Dataset>> ReadWhole(FileSystem& fs, const TokensConfig& config,
+                                                   const SplitFiles& files) {
   BlockHasher hasher;
   std::array<RowSplit, 3> splits;
-  constexpr const char* kNames[] = {"train", "val", "test"};
   for (size_t i = 0; i < splits.size(); ++i) {
-    MUSTER_ASSIGN_OR_RETURN(splits[i], ReadSplit(fs, config, kNames[i], hasher));
-    if (splits[i].tokens != nullptr) continue;
-    if (i < 2) {
-      return absl::NotFoundError(absl::StrCat(config.path, " has neither ", kNames[i], ".bin nor ",
-                                              kNames[i], ".npy, and no shard *_", kNames[i],
-                                              "_*.bin"));
+    if (i == 2 && files[2] == files[1]) {
+      splits[2] = splits[1];
+      continue;
     }
-    splits[i] = splits[1];
+    MUSTER_ASSIGN_OR_RETURN(splits[i], ReadSplit(fs, config, kSplits[i], files[i], hasher));
   }
   return std::make_unique<TokenRows>(
       std::move(splits), config.context, config.vocabulary,
       absl::StrCat("tokens-v1:", config.context, ":", config.vocabulary, ":",
                    HashToHex(hasher.Finish().whole)));
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenShards(std::shared_ptr<FileSystem> fs,
+                                                    const TokensConfig& config,
+                                                    const SplitFiles& files) {
+  std::vector<TokenWindows> windows;
+  std::string fingerprint =
+      absl::StrCat("token-shards-v1:", config.context, ":", config.vocabulary);
+  for (const std::vector<std::string>& paths : files) {
+    MUSTER_ASSIGN_OR_RETURN(TokenWindows opened,
+                            TokenWindows::Open(*fs, paths, config.context, config.vocabulary));
+    windows.push_back(std::move(opened));
+    if (windows.back().rows() < 1)
+      return TooFew(paths.back(), windows.back().tokens(), config.context);
+    MUSTER_ASSIGN_OR_RETURN(const std::string sampled, windows.back().Fingerprint());
+    absl::StrAppend(&fingerprint, ":", sampled);
+  }
+  return std::make_unique<TokenFileRows>(
+      std::move(fs),
+      std::array<TokenWindows, 3>{std::move(windows[0]), std::move(windows[1]),
+                                  std::move(windows[2])},
+      config.context, config.vocabulary, std::move(fingerprint));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> ReadTokens(std::shared_ptr<FileSystem> fs,
+                                                    const TokensConfig& config) {
+  MUSTER_ASSIGN_OR_RETURN(const SplitFiles files, FindSplits(*fs, config.path));
+  if (AreShards(files)) return OpenShards(std::move(fs), config, files);
+  return ReadWhole(*fs, config, files);
 }
 
 }  // namespace muster::worker

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
+#include "worker/data/batch_queue.h"
 #include "worker/train/memory/allocation_trace.h"
 #include "worker/train/memory/malloc_rehearsal.h"
 #include "worker/train/memory/memory_probe.h"
@@ -312,10 +313,14 @@ absl::Status MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate
                                 const PlannedGang& planned) {
   const NoTrials no_trials;
   const MemoryUse before = MeasureMemory(trainer.device);
-  absl::StatusOr<Batch> loaded =
-      trainer.loader.TrainBatch(0, static_cast<uint32_t>(trainer.gang.rank()),
-                                static_cast<uint32_t>(trainer.gang.world_size()));
-  if (!loaded.ok()) return Classify(loaded.status(), kDataError);
+  BatchQueue first(
+      [&](uint64_t step) {
+        return trainer.loader.BeginTrainBatch(step, static_cast<uint32_t>(trainer.gang.rank()),
+                                              static_cast<uint32_t>(trainer.gang.world_size()));
+      },
+      0, 1, trainer.loader.ahead());
+  absl::StatusOr<Batch> loaded = first.Next();
+  if (!loaded.ok()) return ClassifyData(loaded.status());
   Batch batch = *std::move(loaded);
   const int64_t wanted = MicroBatchSamples(trainer);
   const DryRun dry = DryRunOf(trainer, trainer.gang.rank());

@@ -11,6 +11,8 @@ namespace {
 
 constexpr double kWorthSaying = 0.02;  // of the time; less is a batch that is handed over
 
+constexpr int kMostThreads = 256;  // of train.data.threads
+
 const char* LongestStage(const StageSeconds& busy) {
   if (busy.read >= busy.decode && busy.read >= busy.augment) return "reading";
   return busy.decode >= busy.augment ? "decoding" : "augmentation";
@@ -33,6 +35,9 @@ std::string DataLimitText(const DataTimes& times) {
   const double without = std::max(times.seconds - times.wait_seconds, 1e-9);
   const int wanted = static_cast<int>(std::ceil(std::min(times.busy.total() / without, 1e6)));
   const int more = wanted - times.threads;
+  if (wanted > kMostThreads) {
+    return text + ": want more CPUs, more ranks, or less augmentation.";
+  }
   if (more <= 0) {
     return text + ": not for want of threads (train.data.threads) but of CPUs, or of what is read.";
   }

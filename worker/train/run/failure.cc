@@ -1,5 +1,7 @@
 #include "worker/train/run/failure.h"
 
+#include <utility>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -19,6 +21,16 @@ absl::Status Classify(absl::Status status, absl::string_view failure_class,
                                              : absl::StrCat(context, ": ", status.message()));
   classified.SetPayload(kPayload, absl::Cord(failure_class));
   return classified;
+}
+
+absl::Status ClassifyData(absl::Status status, absl::string_view context) {
+  absl::string_view failure_class = kDataError;
+  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
+    failure_class = kStorageUnavailable;
+  } else if (absl::IsPermissionDenied(status) || absl::IsResourceExhausted(status)) {
+    failure_class = kApplication;
+  }
+  return Classify(std::move(status), failure_class, context);
 }
 
 std::string FailureClassOf(const absl::Status& status) {

@@ -24,6 +24,11 @@ inline constexpr absl::string_view kStorageUnavailable = "STORAGE_UNAVAILABLE";
 absl::Status Classify(absl::Status status, absl::string_view failure_class,
                       absl::string_view context = "");
 
+// A failure to read data: what may pass (a server that does not answer) is STORAGE_UNAVAILABLE,
+// what is this machine's or this account's affair has no class of its own, the rest is DATA_ERROR,
+// which no restart would mend.
+absl::Status ClassifyData(absl::Status status, absl::string_view context = "");
+
 // The class given by Classify; APPLICATION when none was.
 std::string FailureClassOf(const absl::Status& status);
 

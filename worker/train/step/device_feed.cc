@@ -89,7 +89,7 @@ DeviceFeed::DeviceFeed(c10::Device device) : device_(device) {
 DeviceFeed::~DeviceFeed() = default;
 
 absl::StatusOr<Batch> DeviceFeed::Bring(absl::StatusOr<Batch> batch) {
-  if (!batch.ok()) return Classify(batch.status(), kDataError);
+  if (!batch.ok()) return ClassifyData(batch.status());
   if (device_.is_cpu()) return batch;
   newest_->NoteUse();
   std::swap(newest_, before_);

@@ -20,9 +20,9 @@ class DeviceFeed {
   explicit DeviceFeed(c10::Device device);
   ~DeviceFeed();
 
-  // The batch on the device; what kept it from being made becomes a DATA_ERROR. On a GPU its
-  // tensors are written again by the second call from now, once all work is done that is queued on
-  // the current stream before the next call.
+  // The batch on the device; what kept it from being made gets its class (ClassifyData). On a GPU
+  // its tensors are written again by the second call from now, once all work is done that is queued
+  // on the current stream before the next call.
   absl::StatusOr<Batch> Bring(absl::StatusOr<Batch> batch);
 
  private:

@@ -34,9 +34,9 @@ std::vector<float> ToFloat(const std::vector<double>& values) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadImages(const trainer_spec::Images& images,
+                                                    std::shared_ptr<AnyFileSystem> files,
                                                     FileSystem& local,
                                                     const SignOfLife& sign_of_life) {
-  const auto files = std::make_shared<AnyFileSystem>(local);
   IndexOptions options;
   options.path = images.path;
   options.progress = [&sign_of_life](uint64_t) { sign_of_life(); };
@@ -51,25 +51,27 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadImages(const trainer_spec::Images& 
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::JobSpec& spec,
-                                                    FileSystem& fs,
+                                                    FileSystem& local,
                                                     const SignOfLife& sign_of_life) {
   const trainer_spec::Data& data = spec.train.data;
+  const auto files = std::make_shared<AnyFileSystem>(local);
+  FileSystem& fs = *files;
   if (data.digits.has_value()) {
     const std::string& path = data.digits->path;
     auto digits = ReadDigits(fs, {path, static_cast<int64_t>(data.digits->image_size)});
     if (digits.ok()) return *std::move(digits);
-    return Classify(digits.status(), kDataError, absl::StrCat("train.data.digits.path ", path));
+    return ClassifyData(digits.status(), absl::StrCat("train.data.digits.path ", path));
   }
   if (data.text.has_value()) {
     auto text = ReadText(fs, {data.text->path, data.text->context});
     if (text.ok()) return text;
-    return Classify(text.status(), kDataError, "train.data.text");
+    return ClassifyData(text.status(), "train.data.text");
   }
   if (data.tokens.has_value()) {
     auto tokens =
-        ReadTokens(fs, {data.tokens->path, data.tokens->context, data.tokens->vocabulary});
+        ReadTokens(files, {data.tokens->path, data.tokens->context, data.tokens->vocabulary});
     if (tokens.ok()) return tokens;
-    return Classify(tokens.status(), kDataError, "train.data.tokens");
+    return ClassifyData(tokens.status(), "train.data.tokens");
   }
   if (data.synthetic.has_value()) {
     const trainer_spec::Synthetic& synthetic = *data.synthetic;
@@ -77,29 +79,29 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::JobSpec&
                                static_cast<int64_t>(synthetic.classes),
                                SeedFor(spec.train.seed, SeedPurpose::kSyntheticData)});
     if (made.ok()) return *std::move(made);
-    return Classify(made.status(), kDataError, "train.data.synthetic");
+    return ClassifyData(made.status(), "train.data.synthetic");
   }
   if (data.cifar_bin.has_value()) {
     auto cifar = ReadCifar(fs, {data.cifar_bin->path});
     if (cifar.ok()) return cifar;
-    return Classify(cifar.status(), kDataError, "train.data.cifar_bin.path");
+    return ClassifyData(cifar.status(), "train.data.cifar_bin.path");
   }
   if (data.numpy.has_value()) {
     auto numpy =
         ReadNumpy(fs, {data.numpy->path, ToFloat(data.numpy->mean), ToFloat(data.numpy->std)});
     if (numpy.ok()) return numpy;
-    return Classify(numpy.status(), kDataError, "train.data.numpy.path");
+    return ClassifyData(numpy.status(), "train.data.numpy.path");
   }
   if (data.images.has_value()) {
-    auto images = ReadImages(*data.images, fs, sign_of_life);
+    auto images = ReadImages(*data.images, files, local, sign_of_life);
     if (images.ok()) return images;
-    return Classify(images.status(), kDataError, "train.data.images.path");
+    return ClassifyData(images.status(), "train.data.images.path");
   }
   if (data.csv.has_value()) {
     auto csv = ReadCsv(fs, {data.csv->path, data.csv->target, data.csv->features, data.csv->regress,
                             data.csv->normalize});
     if (csv.ok()) return csv;
-    return Classify(csv.status(), kDataError, "train.data.csv");
+    return ClassifyData(csv.status(), "train.data.csv");
   }
   return Classify(absl::InvalidArgumentError("train.data names no source"), kStartFailed);
 }
@@ -145,9 +147,9 @@ Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset) {
 std::unique_ptr<Loader> BuildLoader(const trainer_spec::Train& train, const Dataset& dataset,
                                     const Augmenter* augmenter) {
   LoaderOptions options;
-  options.threads = train.data.threads > 0          ? static_cast<int>(train.data.threads)
-                    : dataset.decoding() != nullptr ? std::min(AvailableCpus(), kMostThreads)
-                                                    : 1;
+  options.threads = static_cast<int>(train.data.threads);
+  if (options.threads == 0)
+    options.threads = dataset.in_files() ? std::min(AvailableCpus(), kMostThreads) : 1;
   if (train.data.images.has_value()) options.broken_limit = train.data.images->broken_samples;
   return std::make_unique<Loader>(dataset, BuildSampler(train, dataset), augmenter, options);
 }

@@ -150,6 +150,7 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Gang> gang, FormGang(launch, spec, link));
   Log(LogLevel::kInfo, "gang_ready",
       {{"ranks", gang->world_size()}, {"transport", gang->transport()}});
+  MUSTER_RETURN_IF_ERROR(CheckSameData(*parts.dataset, *gang, device));
   MUSTER_RETURN_IF_ERROR(JoinParts(spec, fs, std::move(gang), parts));
   RunIdentity identity = IdentityOf(launch, spec, *parts.dataset, *parts.gang, device);
   identity.teacher_fingerprint = parts.teacher_fingerprint;

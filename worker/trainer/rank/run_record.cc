@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/version.h"
+#include "worker/train/run/failure.h"
 
 namespace muster::worker {
 namespace {
@@ -55,14 +56,21 @@ const char* CompressionName(trainer_spec::Compression compression) {
   }
 }
 
-// How many ranks compute on something else than rank 0 does.
-int64_t RanksOnOtherDevices(const std::string& own, Collectives& gang, c10::Device device) {
-  std::string first = own;
-  gang.BroadcastText(first, 0);
-  at::Tensor others =
-      at::full({1}, first == own ? 0.0 : 1.0, at::TensorOptions(at::kFloat).device(device));
-  gang.AllReduceSum(others);
-  return static_cast<int64_t>(others.item<float>());
+// How many ranks have another text than rank 0, and that one's. All ranks call it.
+struct OtherRanks {
+  int64_t count = 0;
+  std::string first;
+};
+OtherRanks RanksUnlikeTheFirst(const std::string& own, Collectives& gang, c10::Device device) {
+  OtherRanks others;
+  if (gang.world_size() == 1) return others;
+  others.first = own;
+  gang.BroadcastText(others.first, 0);
+  at::Tensor unlike =
+      at::full({1}, others.first == own ? 0.0 : 1.0, at::TensorOptions(at::kFloat).device(device));
+  gang.AllReduceSum(unlike);
+  others.count = static_cast<int64_t>(unlike.item<float>());
+  return others;
 }
 
 // "Intel(R) MKL-DNN v3.12.0 (Git Hash ...)" -> "3.12.0"; the whole text where there is no number.
@@ -101,6 +109,20 @@ std::map<std::string, std::string> LibraryVersions() {
   return versions;
 }
 
+absl::Status CheckSameData(const Dataset& dataset, Collectives& gang, c10::Device device) {
+  const std::string& own = dataset.fingerprint();
+  const OtherRanks others = RanksUnlikeTheFirst(own, gang, device);
+  if (others.count == 0) return absl::OkStatus();
+  const std::string here = others.first == own
+                               ? std::string("this rank's are those of rank 0")
+                               : absl::StrCat("this rank has ", own, ", rank 0 ", others.first);
+  return Classify(
+      absl::InvalidArgumentError(absl::StrCat(
+          others.count, " of ", gang.world_size(), " ranks see other data than rank 0: ", here,
+          "; compare what lies at train.data on the machines, and index it anew")),
+      kDataError);
+}
+
 RunIdentity IdentityOf(const Launch& launch, const trainer_spec::JobSpec& spec,
                        const Dataset& dataset, Collectives& gang, c10::Device device) {
   RunIdentity identity;
@@ -110,7 +132,7 @@ RunIdentity IdentityOf(const Launch& launch, const trainer_spec::JobSpec& spec,
   identity.threads_per_rank = spec.train.threads_per_rank;
   identity.device = device.is_cpu() ? "cpu" : "cuda";
   identity.device_name = DeviceName(device);
-  identity.ranks_on_other_devices = RanksOnOtherDevices(identity.device_name, gang, device);
+  identity.ranks_on_other_devices = RanksUnlikeTheFirst(identity.device_name, gang, device).count;
   identity.precision = PrecisionName(spec.train.precision);
   identity.transport = gang.transport();
   identity.compression = CompressionName(spec.train.parallel.compression);

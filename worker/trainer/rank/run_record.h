@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "absl/status/status.h"
 #include "trainer_spec/job_spec.h"
 #include "worker/data/base/dataset.h"
 #include "worker/dist/collectives.h"
@@ -22,6 +23,11 @@ std::string DeviceName(c10::Device device);
 // Versions of the libraries that compute, by name: "torch", "onednn", "cuda", ...; "cpu_capability"
 // are the instructions that torch's own kernels use here.
 std::map<std::string, std::string> LibraryVersions();
+
+// Whether all ranks see the same data: another number of samples, or another order of them, would
+// let some come twice and others never, or the ranks wait for each other. All ranks call it.
+// DATA_ERROR.
+absl::Status CheckSameData(const Dataset& dataset, Collectives& gang, c10::Device device);
 
 // The record of this run. All ranks call it (they compare their devices).
 RunIdentity IdentityOf(const Launch& launch, const trainer_spec::JobSpec& spec,

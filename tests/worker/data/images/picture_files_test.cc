@@ -78,15 +78,15 @@ class PictureFilesTest : public ::testing::Test {
     IndexOptions options;
     options.path = path;
     options.folder = dir_ / "index";
-    auto indexes = OpenOrMakeIndexes(fs_, fs_, options);
+    const auto files = std::make_shared<AnyFileSystem>(fs_);
+    auto indexes = OpenOrMakeIndexes(*files, fs_, options);
     if (!indexes.ok()) return indexes.status();
     PictureFilesConfig config;
     config.size = 16;
     config.decoding.center_crop = 0.875;
     config.pixels = {{0.4f, 0.5f, 0.6f}, {0.2f, 0.3f, 0.4f}};
     config.classes = classes;
-    return PictureFiles::Create(std::make_shared<AnyFileSystem>(fs_),
-                                std::move(indexes->splits), config);
+    return PictureFiles::Create(files, std::move(indexes->splits), config);
   }
 
   FileSystem& fs_ = PosixFileSystem();
@@ -212,7 +212,9 @@ TEST_F(PictureFilesTest, OthersStandInForBrokenPicturesOnEveryRankUpToALimit) {
     const size_t begin = text.find("in /") + 3;
     return text.substr(begin, text.find(" from byte") - begin);
   };
-  std::filesystem::resize_file(name(2), std::filesystem::file_size(name(2)) / 2);
+  const uint64_t whole_bytes = std::filesystem::file_size(name(2));
+  std::filesystem::resize_file(name(2), whole_bytes / 2);
+  std::filesystem::resize_file(name(2), whole_bytes);  // zeros
   std::string garbage(std::filesystem::file_size(name(3)), 'x');
   Write(name(3), garbage);
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "common/object_store/cache/any_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "worker/data/loader.h"
@@ -51,7 +52,8 @@ class TokenRowsTest : public ::testing::Test {
     ASSERT_OK(WriteFileAtomically(PosixFileSystem(), dir_ / name, bytes));
   }
   absl::StatusOr<std::unique_ptr<Dataset>> Tokens(int64_t context = 4, int64_t vocabulary = 1000) {
-    return ReadTokens(PosixFileSystem(), {dir_.path(), context, vocabulary});
+    return ReadTokens(std::make_shared<AnyFileSystem>(PosixFileSystem()),
+                      {dir_.path(), context, vocabulary});
   }
   absl::StatusOr<std::unique_ptr<Dataset>> Text(const std::string& name, int64_t context) {
     return ReadText(PosixFileSystem(), {dir_ / name, context});
@@ -152,6 +154,13 @@ TEST_F(TokenRowsTest, ShardsAreReadAsOneFile) {
   ASSERT_OK_AND_ASSIGN(const auto shards, Tokens());
   EXPECT_EQ(AllInputs(*shards, Split::kTrain), AllInputs(*whole, Split::kTrain));
   EXPECT_NE(shards->fingerprint(), whole->fingerprint());
+  EXPECT_EQ(shards->bytes(), 0);  // they stay in their files
+  // A batch, as the loader has it.
+  const Sampler sampler(static_cast<uint64_t>(whole->size(Split::kTrain)), 3, 1);
+  const Batch from_files = *Loader(*shards, sampler).TrainBatch(1, 0, 1);
+  const Batch from_memory = *Loader(*whole, sampler).TrainBatch(1, 0, 1);
+  EXPECT_TRUE(at::equal(from_files.inputs, from_memory.inputs));
+  EXPECT_TRUE(at::equal(from_files.targets, from_memory.targets));
   // One file with a header is the tokens in it.
   Write("train.bin", Shard(all));
   ASSERT_OK_AND_ASSIGN(const auto headed, Tokens());

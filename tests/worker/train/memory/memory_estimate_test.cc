@@ -326,9 +326,9 @@ class Nobody final : public RunHost {
 TEST(MemoryEstimate, IsLoggedInPartsThatAddUpToTheTotal) {
   const MemoryEstimate estimate = {1, 20, 300, 4000, 50000, 600000, 7000000, 80000000, 900000000};
   Nobody nobody;
-  const Recipe recipe;
-  const auto objective = MakeCrossEntropy(0);
-  Reporter reporter(recipe, *objective, nobody, 0, at::kCPU);
+  Workbench setup({"mlp", false, 16});
+  const Trainer trainer = setup.trainer();
+  Reporter reporter(trainer, nobody);
   ::testing::internal::CaptureStderr();
   reporter.MemoryEstimated(estimate);
   const std::string line = ::testing::internal::GetCapturedStderr();

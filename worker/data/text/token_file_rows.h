@@ -1,0 +1,37 @@
+// Rows of tokens that stay in their files: a language model's data set of any size, of which only
+// the rows of a batch are in memory.
+//
+// For shards (token_files.h); what lies in one plain file is held in memory (token_rows.h). A row
+// is read when it is asked for, and a token outside of the vocabulary is found then. Immutable; any
+// thread may read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/fs/file_system.h"
+#include "worker/data/base/dataset.h"
+#include "worker/data/text/token_windows.h"
+
+namespace muster::worker {
+
+class TokenFileRows final : public Dataset {
+ public:
+  // `files`: what the windows read by.
+  TokenFileRows(std::shared_ptr<FileSystem> files, std::array<TokenWindows, 3> splits,
+                int64_t context, int64_t vocabulary, std::string fingerprint);
+
+  int64_t size(Split split) const override;
+  // The file system's codes; OUT_OF_RANGE naming file and token for one outside of the vocabulary.
+  absl::StatusOr<StoredSample> Read(Split split, int64_t id, std::string& storage) const override;
+  bool in_files() const override { return true; }
+  int64_t bytes() const override { return 0; }
+
+ private:
+  const std::shared_ptr<FileSystem> files_;
+  const std::array<TokenWindows, 3> splits_;
+};
+
+}  // namespace muster::worker
