@@ -15,6 +15,13 @@
 
 namespace muster::worker {
 
+// Whether a sample that failed so will fail again when it is read again: it is the sample's fault,
+// not that of a server that does not answer.
+inline bool IsFaultOfSample(const absl::Status& why) {
+  return absl::IsInvalidArgument(why) || absl::IsDataLoss(why) || absl::IsUnimplemented(why) ||
+         absl::IsResourceExhausted(why);
+}
+
 class BrokenSamples {
  public:
   explicit BrokenSamples(uint64_t limit) : limit_(limit) {}

@@ -135,6 +135,10 @@ class FormatFinder {
     Contents contents;
     for (const FileInfo& entry : entries) {
       if (absl::StartsWith(entry.name, ".")) continue;
+      if (entry.name == kUnfinishedPack) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            path, " is not packed whole yet: start `muster data pack` again, it goes on"));
+      }
       bool is_folder = entry.is_directory;
       if (entry.is_link) {
         is_folder =

@@ -33,11 +33,15 @@ struct FoundData {
   std::vector<std::string> unnamed;  // whose names tell no split
 };
 
+// A file of this name says that shards beside it are still missing: who packs puts it there first
+// and takes it away last.
+inline constexpr char kUnfinishedPack[] = "pack.unfinished";
+
 // `path` is a folder, a file or a pattern (file_pattern.h). A split is told by a folder train,
 // validation, val, valid or test, else by such a word in a file's name: "train-000000.tar",
 // "imagenet2012-validation.tfrecord-00000-of-00064". INVALID_ARGUMENT: nothing that is known,
-// several formats beside each other, two folders for one split. NOT_FOUND, and errors of
-// FileSystem.
+// several formats beside each other, two folders for one split. FAILED_PRECONDITION: a folder whose
+// pack is unfinished. NOT_FOUND, and errors of FileSystem.
 absl::StatusOr<FoundData> FindFormat(FileSystem& fs, const std::string& path);
 
 }  // namespace muster::worker

@@ -9,6 +9,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "worker/data/formats/parse/tar_members.h"
@@ -17,6 +19,7 @@ namespace muster::worker {
 namespace {
 
 constexpr uint64_t kMostLabelBytes = 64;
+constexpr uint64_t kMostNamesBytes = 64u << 20;
 constexpr uint64_t kMostJsonBytes = FileCursor::kMostReadBytes;
 
 // Members that belong together, until one of another key comes.
@@ -161,6 +164,21 @@ class Shard {
 };
 
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> ReadClassNames(FileSystem& fs, const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/", kClassNamesFile);
+  const absl::StatusOr<std::string> text = fs.ReadFile(path, kMostNamesBytes);
+  if (absl::IsNotFound(text.status())) return std::vector<std::string>{};
+  MUSTER_RETURN_IF_ERROR(text.status());
+  std::vector<std::string> names = absl::StrSplit(*text, '\n');
+  if (!names.empty() && names.back().empty()) names.pop_back();
+  for (size_t i = 0; i < names.size(); ++i) {
+    names[i] = std::string(absl::StripSuffix(names[i], "\r"));
+    if (names[i].empty())
+      return absl::InvalidArgumentError(absl::StrCat(path, ": line ", i + 1, " names no class"));
+  }
+  return names;
+}
 
 absl::StatusOr<IndexReport> IndexWebDataset(FileSystem& fs, const std::string& path,
                                             const WebDatasetOptions& options, SampleSink& sink) {

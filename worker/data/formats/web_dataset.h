@@ -29,6 +29,13 @@ struct WebDatasetOptions {
   ReadWindow window;
 };
 
+// Beside the tars: the names of the classes, a line each, in the order of their numbers. Ours;
+// other readers pass it over.
+inline constexpr char kClassNamesFile[] = "classes.txt";
+
+// Of that file in `folder`: empty where there is none. INVALID_ARGUMENT naming an empty line.
+absl::StatusOr<std::vector<std::string>> ReadClassNames(FileSystem& fs, const std::string& folder);
+
 // Adds the samples of one tar. Left out is a sample without an input, and links. INVALID_ARGUMENT:
 // what TarMembers (parse/tar_members.h) refuses, a key that comes again, two inputs or two labels
 // of one sample, a label that is no integer from -1 on (-1: none). Errors of FileSystem and of the

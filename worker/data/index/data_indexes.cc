@@ -12,6 +12,7 @@
 #include "absl/random/random.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/deadline.h"
@@ -204,6 +205,12 @@ class IndexMaker {
         MUSTER_RETURN_IF_ERROR(AppendVersion(file, what));
       }
     }
+    if (found_.format == DataFormat::kWebDataset) {
+      MUSTER_ASSIGN_OR_RETURN(class_names_,
+                              ReadClassNames(data_, ParentFolder(found_.train.front())));
+      if (!class_names_.empty())
+        absl::StrAppend(&what, "classes\n", absl::StrJoin(class_names_, "\n"), "\n");
+    }
     name_ = Sha256Hex(what).substr(0, 32);
     return absl::OkStatus();
   }
@@ -257,7 +264,7 @@ class IndexMaker {
       writers.push_back(
           std::make_unique<IndexWriter>(local_, IndexPath(absl::StrCat(name, ".idx"))));
     }
-    std::vector<std::string> classes;
+    std::vector<std::string> classes = class_names_;
     for (size_t split = 0; split < 3; ++split) {
       std::vector<IndexWriter*> into = {writers[split].get()};
       if (split == 0 && splits_off()) into = {writers[0].get(), writers[1].get(), writers[2].get()};
@@ -366,6 +373,7 @@ class IndexMaker {
   Progress progress_;
   std::string folder_;
   std::string name_;
+  std::vector<std::string> class_names_;  // of WebDataset
 };
 
 }  // namespace

@@ -31,6 +31,7 @@ class SampleIndex {
   static absl::StatusOr<std::unique_ptr<SampleIndex>> Open(const std::string& path);
 
   uint64_t size() const { return samples_; }
+  const std::string& path() const { return path_; }  // of the index's file
   // Valid as long as the index. Requires id < size. DATA_LOSS when the entry is broken.
   absl::StatusOr<FoundSample> At(uint64_t id) const;
   // The id of the sample with this key. NOT_FOUND.

@@ -1,0 +1,85 @@
+#include "worker/data_tool/base/open_data.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "worker/data/formats/sample_reader.h"
+
+namespace muster::worker {
+namespace {
+
+// Of the first sample: two indexes of the same files have it in one place.
+bool AreTheSame(const SampleIndex& a, const SampleIndex& b) {
+  if (a.size() != b.size() || a.fingerprint() != b.fingerprint()) return false;
+  if (a.size() == 0) return true;
+  const auto one = PlaceOfSample(a, 0), other = PlaceOfSample(b, 0);
+  return one.ok() && other.ok() && one->file == other->file && one->offset == other->offset;
+}
+
+}  // namespace
+
+FileSystem& DataFileSystem() { return PosixFileSystem(); }
+
+const char* NameOfSplit(Split split) {
+  constexpr const char* kNames[] = {"train", "validation", "test"};
+  return kNames[static_cast<size_t>(split)];
+}
+
+absl::StatusOr<Split> SplitOfName(absl::string_view name) {
+  for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest})
+    if (name == NameOfSplit(split)) return split;
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no split ", name, ": want train, validation or test"));
+}
+
+std::vector<Split> OwnSplits(const DataIndexes& indexes) {
+  std::vector<Split> splits = {Split::kTrain, Split::kValidation};
+  if (!AreTheSame(IndexOf(indexes, Split::kValidation), IndexOf(indexes, Split::kTest)))
+    splits.push_back(Split::kTest);
+  return splits;
+}
+
+absl::StatusOr<StoredPlace> PlaceOfSample(const SampleIndex& index, uint64_t id) {
+  MUSTER_ASSIGN_OR_RETURN(const FoundSample sample, index.At(id));
+  MUSTER_ASSIGN_OR_RETURN(const SampleIndex::File file, index.FileAt(sample.file));
+  if (sample.offset > file.size_bytes || sample.size > file.size_bytes - sample.offset) {
+    return absl::DataLossError(absl::StrCat(file.path, ": the index has the sample ", sample.key,
+                                            " outside of it: `muster data index --anew`"));
+  }
+  return StoredPlace{
+      id,          std::string(sample.key), std::string(file.path), sample.offset, sample.size,
+      sample.label};
+}
+
+absl::StatusOr<uint64_t> FindSample(const SampleIndex& index, absl::string_view key_or_number) {
+  const absl::StatusOr<uint64_t> id = index.Find(key_or_number);
+  if (!absl::IsNotFound(id.status())) return id;
+  uint64_t number = 0;
+  if (absl::SimpleAtoi(key_or_number, &number) && number < index.size()) return number;
+  return absl::NotFoundError(absl::StrCat("there is no sample ", key_or_number,
+                                          ": neither a key nor a number below ", index.size()));
+}
+
+absl::Status ReadStored(FileSystem& data, const StoredPlace& place, std::string& bytes,
+                        uint64_t most_bytes) {
+  const uint64_t size = std::min(place.size, most_bytes);
+  if (size > kMostSampleBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(place.file, ": sample ", place.key, " has ",
+                                                     place.size, " bytes, and ", kMostSampleBytes,
+                                                     " are the most that is read"));
+  }
+  bytes.resize(size);
+  return ReadSample(data, place.file, place.offset, size, bytes.data());
+}
+
+std::string ClassText(const SampleIndex& index, int64_t label) {
+  if (label == kNoLabel) return "-";
+  const std::vector<std::string>& names = index.class_names();
+  if (label >= 0 && static_cast<uint64_t>(label) < names.size())
+    return absl::StrCat(label, " ", names[static_cast<size_t>(label)]);
+  return absl::StrCat(label);
+}
+
+}  // namespace muster::worker

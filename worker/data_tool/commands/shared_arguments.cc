@@ -1,0 +1,36 @@
+#include "worker/data_tool/base/parallel_work.h"
+#include "worker/data_tool/commands/tool_commands.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr int kMostToolThreads = 1024;
+
+}  // namespace
+
+void AddPath(CLI::App& command, std::string& path) {
+  command.add_option("PATH", path, "a folder, a file or a pattern such as train-*.tar")->required();
+}
+
+void AddSplitName(CLI::App& command, std::string& split) {
+  command.add_option("--split", split, "train (default), validation or test")
+      ->check(CLI::IsMember({"train", "validation", "test"}));
+}
+
+void AddThreads(CLI::App& command, int& threads) {
+  command.add_option("--threads", threads, "default: as many as there are cores")
+      ->check(CLI::Range(1, kMostToolThreads));
+}
+
+int ThreadsOr(int threads) { return threads > 0 ? threads : AvailableCores(); }
+
+absl::StatusOr<DataIndexes> OpenIndexes(DataTool& tool, const std::string& path, bool anew) {
+  ProgressLine progress("index", 0);
+  IndexOptions options;
+  options.path = path;
+  options.anew = anew;
+  options.progress = [&](uint64_t samples) { progress.SetDone(samples); };
+  return OpenOrMakeIndexes(tool.data, tool.local, options);
+}
+
+}  // namespace muster::worker
