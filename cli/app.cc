@@ -60,7 +60,7 @@ std::string CheckFormat(const std::string& text) {
 constexpr void (*kAddVerbs[])(CLI::App& app, Session& session, Verb& verb) = {
     AddSubmit,  AddRun,     AddLs,     AddShow,  AddWatch, AddLogs,    AddMetrics, AddWait,
     AddCancel,  AddControl, AddUpdate, AddNodes, AddTop,   AddProject, AddHistory, AddGoodput,
-    AddExplain, AddEvents,  AddCkpt,   AddLocal, AddModel, AddCheck,   AddVersion};
+    AddExplain, AddEvents,  AddCkpt,   AddLocal, AddModel, AddCheck,   AddData,    AddVersion};
 
 void AddGlobals(CLI::App& app, GlobalText& text, ContextFlags& context) {
   app.add_option("--addr", context.address,

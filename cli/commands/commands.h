@@ -1,6 +1,6 @@
 // The verbs: their flags, their help, and what they do. `run` and `top` are in foreground.h,
-// `model` and `check` in trainer/model.h; app.cc lists all. One file a verb, of its name, or of what
-// several share.
+// `model`, `check` and `data` in trainer/model.h; app.cc lists all. One file a verb, of its name,
+// or of what several share.
 //
 // AddX declares the verb on the command line. When it is the one that was asked for, parsing sets
 // `verb` to what runs it, which returns the exit code, or the error to print. Session and verb must

@@ -239,7 +239,7 @@ const std::vector<Module>& Modules() {
         "cli/session/"}},
       {"cli/commands/submit/",
        {kProto, "cli/calls/", "cli/commands/commands.h", "cli/commands/foreground.h",
-        "cli/commands/trainer/trainer_program.h", "cli/output/", "cli/session/", "cli/submission/",
+        "cli/commands/trainer/sibling_program.h", "cli/output/", "cli/session/", "cli/submission/",
         "common/spec/"}},
       {"cli/",
        {"cli/commands/commands.h", "cli/commands/foreground.h", "cli/commands/trainer/model.h",

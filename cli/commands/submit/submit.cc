@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/trainer/trainer_program.h"
+#include "cli/commands/trainer/sibling_program.h"
 #include "cli/output/views/explain_view.h"
 #include "cli/output/views/views.h"
 #include "cli/output/views/watch_view.h"

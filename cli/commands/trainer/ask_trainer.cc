@@ -1,6 +1,6 @@
 #include "cli/commands/trainer/ask_trainer.h"
 
-#include "cli/commands/trainer/trainer_program.h"
+#include "cli/commands/trainer/sibling_program.h"
 #include "cli/output/document.h"
 #include "cli/submission/spec_file.h"
 #include "common/base/status_macros.h"

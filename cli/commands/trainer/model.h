@@ -1,4 +1,5 @@
-// The verbs about networks and recipes: they ask muster-trainer, no controller.
+// The verbs about networks, recipes and data: they ask muster-trainer and muster-data, no
+// controller.
 #pragma once
 
 #include "cli/commands/commands.h"
@@ -6,6 +7,7 @@
 namespace muster::cli {
 
 void AddModel(CLI::App& app, Session& session, Verb& verb);
+void AddData(CLI::App& app, Session& session, Verb& verb);
 void AddCheck(CLI::App& app, Session& session, Verb& verb);
 
 }  // namespace muster::cli

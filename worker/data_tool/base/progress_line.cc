@@ -22,9 +22,12 @@ constexpr auto kNextLine = std::chrono::seconds(5);
 }  // namespace
 
 std::string WithCommas(uint64_t number) {
-  std::string text = absl::StrCat(number);
-  for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3)
-    text.insert(static_cast<size_t>(at), ",");
+  const std::string digits = absl::StrCat(number);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text.push_back(',');
+    text.push_back(digits[i]);
+  }
   return text;
 }
 

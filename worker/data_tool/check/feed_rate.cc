@@ -23,7 +23,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kChannels = 3;
-constexpr uint64_t kHeaderBytes = 64u << 10;
 
 AugmentConfig CropAndFlip() {
   AugmentConfig config;
@@ -103,7 +102,7 @@ class Bench {
   }
 
   absl::Status Make(const StoredPlace& stored, const EpochPlace& place, Feeder& feeder) const {
-    const uint64_t wanted = stage_ == FeedStage::kHeader ? kHeaderBytes : UINT64_MAX;
+    const uint64_t wanted = stage_ == FeedStage::kHeader ? kPictureHeaderBytes : UINT64_MAX;
     MUSTER_RETURN_IF_ERROR(ReadStored(data_, stored, feeder.stored, wanted));
     if (stage_ == FeedStage::kRead) return absl::OkStatus();
     if (stage_ == FeedStage::kHeader) return ReadPictureHeader(feeder.stored).status();

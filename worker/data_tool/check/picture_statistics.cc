@@ -15,7 +15,6 @@
 namespace muster::worker {
 namespace {
 
-constexpr uint64_t kFirstBytes = 64u << 10;
 constexpr int32_t kSide = 224;
 constexpr uint64_t kMostSide = 65'535;
 
@@ -114,8 +113,8 @@ class Gatherer {
   // OK with a picture that cannot be read: it is counted.
   absl::Status ReadHeader(uint64_t id, Found& found) {
     MUSTER_ASSIGN_OR_RETURN(const StoredPlace place, PlaceOfSample(index_, id));
-    absl::StatusOr<PictureHeader> header = HeaderOf(place, kFirstBytes, found);
-    if (IsFaultOfSample(header.status()) && place.size > kFirstBytes)
+    absl::StatusOr<PictureHeader> header = HeaderOf(place, kPictureHeaderBytes, found);
+    if (IsFaultOfSample(header.status()) && place.size > kPictureHeaderBytes)
       header = HeaderOf(place, UINT64_MAX, found);
     options_.progress();
     if (!header.ok()) {

@@ -21,8 +21,6 @@ namespace {
 
 // So that each scan is decoded, but little is written.
 constexpr int32_t kTinySide = 8;
-// Sizes stand before that in nearly every file; where they do not, all of it is read.
-constexpr uint64_t kHeaderBytes = 64u << 10;
 
 // The first broken samples by their order, and how many there are.
 class BrokenList {
@@ -108,7 +106,7 @@ class Verifier {
       return absl::InvalidArgumentError(
           absl::StrCat("has the class ", place.label, ", and there are ", classes_));
     }
-    const uint64_t wanted = options_.headers_only ? kHeaderBytes : UINT64_MAX;
+    const uint64_t wanted = options_.headers_only ? kPictureHeaderBytes : UINT64_MAX;
     MUSTER_RETURN_IF_ERROR(ReadStored(data_, place, scratch.bytes, wanted));
     absl::StatusOr<PictureHeader> header = ReadPictureHeader(scratch.bytes);
     if (!header.ok() && scratch.bytes.size() < place.size) {

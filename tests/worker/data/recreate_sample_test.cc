@@ -1,0 +1,166 @@
+// What `muster data show` makes of a sample is what the trainer's loader gives the model, bit for
+// bit.
+#include "worker/data_tool/show/recreate_sample.h"
+
+#include <gtest/gtest.h>
+#include <string.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "tests/worker/data/pictures/picture_makers.h"
+#include "worker/data/images/picture_files.h"
+#include "worker/data/index/data_indexes.h"
+#include "worker/data/loader.h"
+#include "worker/data/subset.h"
+#include "worker/trainer/data/data_recipe.h"
+
+namespace muster::worker {
+namespace {
+
+using ::absl::StatusCode;
+using ::muster::testing::EncodeJpeg;
+using ::muster::testing::MakePhoto;
+using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+
+constexpr int kPictures = 27;
+
+class RecreateSampleTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (int i = 0; i < kPictures + 4; ++i) {
+      const std::string path = absl::StrCat(dir_.path(), "/data/", i < kPictures ? "train" : "val",
+                                            "/class-", i % 3, "/", i, ".jpg");
+      std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+      std::ofstream(path, std::ios::binary)
+          << EncodeJpeg(MakePhoto(40 + 7 * (i % 5), 33 + 5 * (i % 7), i % 6 == 0 ? 1 : 3,
+                                  static_cast<uint64_t>(i)),
+                        {.progressive = i % 4 == 3, .orientation = i % 3 == 0 ? 6 : 0});
+    }
+    spec_.seed = 11;
+    spec_.batch_size = 7;  // odd: the last of a batch has no partner; 27 is no multiple of it
+    spec_.epochs = 3;
+    trainer_spec::Images images;
+    images.path = dir_ / "data";
+    images.size = 24;
+    images.channels = 3;
+    images.mean = {0.4, 0.5, 0.6};
+    images.std = {0.2, 0.3, 0.4};
+    images.center_crop = 0.875;
+    spec_.data.images = images;
+  }
+
+  absl::StatusOr<DataIndexes> Open() {
+    IndexOptions options;
+    options.path = spec_.data.images->path;
+    options.folder = dir_ / "index";
+    return OpenOrMakeIndexes(fs_, fs_, options);
+  }
+
+  // Every place of every step, laid beside the loader's batch.
+  void ExpectTheLoadersPixels() {
+    auto for_loader = Open(), for_tool = Open();
+    ASSERT_OK(for_loader);
+    ASSERT_OK(for_tool);
+    const trainer_spec::Images& images = *spec_.data.images;
+    PictureFilesConfig config;
+    config.size = images.size;
+    config.channels = images.channels;
+    config.pixels = PixelScaleOf(images);
+    config.decoding = DecodingOf(images);
+    auto made = PictureFiles::Create(fs_, std::move(for_loader->splits), config);
+    ASSERT_OK(made);
+    std::unique_ptr<Dataset> dataset = *std::move(made);
+    if (spec_.data.subset > 0) {
+      dataset =
+          KeepSubset(std::move(dataset), Split::kTrain, static_cast<int64_t>(spec_.data.subset));
+    }
+    const Augmenter augmenter = AugmenterOf(spec_, dataset->pixels());
+    const bool augments = augmenter.config().changes_pictures() || augmenter.config().mixes();
+    const Sampler sampler = SamplerOf(spec_, static_cast<uint64_t>(dataset->size(Split::kTrain)));
+    const Loader loader(*dataset, sampler, augments ? &augmenter : nullptr,
+                        {.threads = 1, .broken_limit = images.broken_samples});
+    auto recreation = SampleRecreation::Create(fs_, IndexOf(*for_tool, Split::kTrain), spec_);
+    ASSERT_OK(recreation);
+    const uint64_t steps = sampler.StepsFor(spec_.epochs);
+    for (uint64_t step = 0; step < steps; ++step) {
+      const auto batch = loader.TrainBatch(step, 0, 1);
+      ASSERT_OK(batch);
+      const auto* values = batch->inputs.const_data_ptr<float>();
+      const int64_t size = batch->inputs.numel() / batch->inputs.size(0);
+      for (int64_t place = 0; place < batch->count; ++place) {
+        const auto sample = (*recreation)->Recreate(step, static_cast<uint64_t>(place));
+        ASSERT_OK(sample);
+        ASSERT_EQ(static_cast<int64_t>(sample->inputs.size()), size);
+        EXPECT_EQ(::memcmp(sample->inputs.data(), values + place * size,
+                           sample->inputs.size() * sizeof(float)),
+                  0)
+            << "step " << step << " place " << place;
+      }
+    }
+    EXPECT_THAT((*recreation)->Recreate(steps, 0), StatusIs(StatusCode::kOutOfRange));
+    EXPECT_THAT((*recreation)->Recreate(0, spec_.batch_size), StatusIs(StatusCode::kOutOfRange));
+  }
+
+  FileSystem& fs_ = PosixFileSystem();
+  TempDir dir_;
+  trainer_spec::Train spec_;
+};
+
+TEST_F(RecreateSampleTest, WithoutAugmentation) { ExpectTheLoadersPixels(); }
+
+TEST_F(RecreateSampleTest, WithCropFlipAndPolicies) {
+  spec_.augment.crop_min_area = 0.3;
+  spec_.augment.flip = 0.5;
+  spec_.augment.trivial_augment = true;
+  spec_.augment.erase = 0.4;
+  spec_.data.images->upright = true;
+  ExpectTheLoadersPixels();
+}
+
+TEST_F(RecreateSampleTest, WithMixupAndCutmix) {
+  spec_.augment.crop_min_area = 0.3;
+  spec_.augment.mixup = 0.4;
+  spec_.augment.cutmix = 1;
+  ExpectTheLoadersPixels();
+}
+
+TEST_F(RecreateSampleTest, WithMixupAloneOfGreys) {
+  spec_.augment.mixup = 0.4;
+  spec_.data.images->channels = 1;
+  spec_.data.images->mean = {0.5};
+  spec_.data.images->std = {0.25};
+  ExpectTheLoadersPixels();
+}
+
+TEST_F(RecreateSampleTest, OfASubsetWithBrokenSamplesAmongIt) {
+  spec_.augment.crop_min_area = 0.3;
+  spec_.augment.cutmix = 1;
+  spec_.data.subset = 13;
+  spec_.data.images->broken_samples = 8;
+  for (const int i : {0, 4, 8, 12, 16})
+    std::ofstream(absl::StrCat(dir_.path(), "/data/train/class-", i % 3, "/", i, ".jpg")) << "no";
+  ExpectTheLoadersPixels();
+}
+
+TEST_F(RecreateSampleTest, ABrokenSampleIsNamedWhereNoneMayStandIn) {
+  for (int i = 0; i < kPictures; ++i)
+    std::ofstream(absl::StrCat(dir_.path(), "/data/train/class-", i % 3, "/", i, ".jpg")) << "no";
+  const auto indexes = Open();
+  ASSERT_OK(indexes);
+  const auto recreation = SampleRecreation::Create(fs_, IndexOf(*indexes, Split::kTrain), spec_);
+  ASSERT_OK(recreation);
+  EXPECT_THAT((*recreation)->Recreate(0, 0),
+              StatusIs(StatusCode::kInvalidArgument, ::testing::HasSubstr("/data/train/class-")));
+}
+
+}  // namespace
+}  // namespace muster::worker

@@ -1,0 +1,278 @@
+#include "worker/data_tool/pack/packer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/faulty_file_system.h"
+#include "tests/support/full_file_system.h"
+#include "tests/support/status_matchers.h"
+#include "tests/worker/data_tool/tool_data.h"
+#include "worker/data/formats/tf_record.h"
+
+namespace muster::worker {
+namespace {
+
+using ::absl::StatusCode;
+using ::muster::testing::DecodeJpeg;
+using ::muster::testing::FaultyFileSystem;
+using ::muster::testing::FullFileSystem;
+using ::muster::testing::StatusIs;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class PackerTest : public ToolDataTest {
+ protected:
+  PackRequest RequestFor(const std::string& path, const std::string& out) const {
+    PackRequest request;
+    request.path = path;
+    request.out = dir_ / out;
+    return request;
+  }
+  absl::Status Pack(const PackRequest& request) { return PackData(fs_, fs_, request).status(); }
+
+  // Each split of the packed data has the samples of the source: the same keys under the same
+  // numbers, labels, and pixels.
+  void ExpectSame(const std::string& source, const std::string& packed, bool same_bytes = false) {
+    ASSERT_OK_AND_ASSIGN(const DataIndexes before, OpenAll(source));
+    ASSERT_OK_AND_ASSIGN(const DataIndexes after, OpenAll(packed));
+    for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
+      const SampleIndex &one = IndexOf(before, split), &other = IndexOf(after, split);
+      ASSERT_EQ(one.size(), other.size()) << NameOfSplit(split);
+      EXPECT_EQ(one.class_names(), other.class_names());
+      for (uint64_t id = 0; id < one.size(); ++id) {
+        ASSERT_OK_AND_ASSIGN(const StoredPlace was, PlaceOfSample(one, id));
+        ASSERT_OK_AND_ASSIGN(const StoredPlace is, PlaceOfSample(other, id));
+        EXPECT_EQ(was.key, is.key);
+        EXPECT_EQ(was.label, is.label);
+        std::string old_bytes, new_bytes;
+        ASSERT_OK(ReadStored(fs_, was, old_bytes));
+        ASSERT_OK(ReadStored(fs_, is, new_bytes));
+        if (same_bytes || old_bytes.substr(0, 2) != "\xff\xd8") {
+          EXPECT_EQ(old_bytes, new_bytes) << was.key;
+        } else {
+          EXPECT_EQ(DecodeJpeg(old_bytes).values, DecodeJpeg(new_bytes).values) << was.key;
+        }
+      }
+    }
+  }
+};
+
+TEST_F(PackerTest, EveryFormatKeepsKeysClassesAndPixels) {
+  const std::vector<std::string> sources = {MakeFolder(40), MakeTars(40, 9), MakeTfRecords(40)};
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const PackRequest request = RequestFor(sources[i], absl::StrCat("packed-", i));
+    ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(fs_, fs_, request));
+    EXPECT_EQ(report.samples, 40u);
+    EXPECT_EQ(report.packings[static_cast<size_t>(Packing::kRepacked)], 38u);
+    EXPECT_EQ(report.packings[static_cast<size_t>(Packing::kKept)], 2u);
+    ExpectSame(sources[i], request.out);
+    EXPECT_FALSE(std::filesystem::exists(request.out + "/.pack"));
+    EXPECT_FALSE(std::filesystem::exists(request.out + "/.pack.lock"));
+    EXPECT_FALSE(std::filesystem::exists(request.out + "/pack.unfinished"));
+  }
+  PackRequest as_they_are = RequestFor(sources[0], "as-they-are");
+  as_they_are.settings.repack = false;
+  ASSERT_OK(Pack(as_they_are));
+  ExpectSame(sources[0], as_they_are.out, /*same_bytes=*/true);
+}
+
+// Pictures large enough for several shards of the smallest size.
+class ManyShardsTest : public PackerTest {
+ protected:
+  static constexpr int kLarge = 30;
+  std::string MakeLarge() const {
+    for (int i = 0; i < kLarge; ++i) {
+      PutFile(absl::StrCat(dir_.path(), "/large/", KeyName(i), ".jpg"),
+              testing::EncodeJpeg(testing::MakePhoto(640, 480, 3, static_cast<uint64_t>(i), 60),
+                                  {.quality = 97}));
+    }
+    return dir_ / "large";
+  }
+  PackRequest LargeRequest(const std::string& out) const {
+    PackRequest request = RequestFor(dir_ / "large", out);
+    request.settings.shard_mib = 1;
+    return request;
+  }
+};
+
+TEST_F(ManyShardsTest, TheSameBytesForAnyThreadsAndAMixtureInEachShard) {
+  MakeLarge();
+  PackRequest one = LargeRequest("one"), four = LargeRequest("four");
+  four.threads = 4;
+  ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(fs_, fs_, one));
+  EXPECT_GT(report.shards, 4u);
+  ASSERT_OK(Pack(four));
+  EXPECT_EQ(FilesBelow(one.out), FilesBelow(four.out));
+  EXPECT_EQ(FileText(one.out + "/classes.txt"), "class-0\nclass-1\nclass-2\n");
+  // The first shard is not of one class.
+  const std::string shard = FileText(one.out + "/train-000000.tar");
+  for (int i = 0; i < kClassCount; ++i) EXPECT_THAT(shard, HasSubstr(ClassName(i) + "/"));
+  ExpectSame(dir_ / "large", one.out);
+}
+
+TEST_F(ManyShardsTest, GoesOnWithTheShardsThatAreMissing) {
+  MakeLarge();
+  const PackRequest request = LargeRequest("out");
+  ASSERT_OK_AND_ASSIGN(const PackReport whole, PackData(fs_, fs_, request));
+  const auto files = FilesBelow(request.out);
+  std::filesystem::remove(request.out + "/train-000001.tar");
+  ASSERT_OK_AND_ASSIGN(const PackReport rest, PackData(fs_, fs_, request));
+  EXPECT_EQ(rest.shards, whole.shards);
+  EXPECT_EQ(rest.shards_written, 1u);
+  EXPECT_EQ(FilesBelow(request.out), files);
+  ASSERT_OK_AND_ASSIGN(const PackReport nothing, PackData(fs_, fs_, request));
+  EXPECT_EQ(nothing.shards_written, 0u);
+}
+
+// Whatever fails, nothing is half-written, and the same call afterwards gives the same bytes.
+TEST_F(ManyShardsTest, AFailureOfAnyCallToTheDiskLeavesWhatCanGoOn) {
+  MakeLarge();
+  const PackRequest sound = LargeRequest("sound");
+  FaultyFileSystem counted(fs_);
+  ASSERT_OK(PackData(fs_, counted, sound));
+  const auto files = FilesBelow(sound.out);
+  const int operations = counted.operations();
+  ASSERT_GT(operations, 20);
+  for (int n = 1; n <= operations; n += 1 + operations / 25) {
+    const PackRequest request = LargeRequest(absl::StrCat("failed-", n));
+    FaultyFileSystem faulty(fs_);
+    faulty.FailAt(n, absl::ResourceExhaustedError("no space left"));
+    const auto failed = PackData(fs_, faulty, request);
+    EXPECT_THAT(failed.status(), StatusIs(StatusCode::kResourceExhausted)) << n;
+    if (std::filesystem::exists(request.out)) {
+      for (const auto& [name, bytes] : FilesBelow(request.out)) {
+        if (files.count(name) == 0) continue;
+        EXPECT_EQ(bytes, files.at(name)) << n << " " << name;
+      }
+    }
+    ASSERT_OK(Pack(request)) << n;
+    EXPECT_EQ(FilesBelow(request.out), files) << n;
+    std::filesystem::remove_all(request.out);
+  }
+}
+
+TEST_F(ManyShardsTest, AFullDiskIsToldAndWhoReadsTheFolderIsWarned) {
+  MakeLarge();
+  ASSERT_OK(OpenAll(dir_ / "large"));
+  const PackRequest request = LargeRequest("out");
+  FullFileSystem disk(fs_);
+  PackRequest filling = request;
+  int packed = 0;
+  filling.progress = [&] {
+    if (++packed == 12) disk.SetFull(true);
+  };
+  EXPECT_THAT(PackData(fs_, disk, filling).status(),
+              StatusIs(StatusCode::kResourceExhausted, HasSubstr("No space left")));
+  EXPECT_THAT(OpenAll(request.out),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("not packed whole")));
+  ASSERT_OK(Pack(request));
+  ExpectSame(dir_ / "large", request.out);
+}
+
+TEST_F(PackerTest, OtherSettingsOtherDataAndOtherFilesAreRefused) {
+  PackRequest request = RequestFor(MakeFolder(20), "out");
+  ASSERT_OK(Pack(request));
+  request.settings.resize = 40;
+  EXPECT_THAT(Pack(request), StatusIs(StatusCode::kFailedPrecondition,
+                                      HasSubstr("was begun with resize 0, and now it is 40")));
+  request.settings.resize = 0;
+  request.path = MakeTars(20, 2);
+  EXPECT_THAT(Pack(request),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("was begun with data")));
+  PutFile(dir_ / "full/notes.txt", "mine");
+  request.out = dir_ / "full";
+  EXPECT_THAT(Pack(request), StatusIs(StatusCode::kFailedPrecondition, HasSubstr("notes.txt")));
+  request.out = request.path + "/packed";
+  EXPECT_THAT(Pack(request),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("within the data")));
+}
+
+TEST_F(PackerTest, HoldsOutAShareOfEachClassWhereTheDataNameNoSets) {
+  PackRequest request = RequestFor(MakeFolder(60), "out");
+  request.settings.validation = 0.2;
+  ASSERT_OK(Pack(request));
+  ASSERT_OK_AND_ASSIGN(const DataIndexes indexes, OpenAll(request.out));
+  EXPECT_EQ(IndexOf(indexes, Split::kTrain).size(), 48u);
+  EXPECT_EQ(IndexOf(indexes, Split::kValidation).size(), 12u);
+  PackRequest named = RequestFor(MakeTars(20, 2), "named");
+  named.settings.validation = 0.2;
+  EXPECT_THAT(Pack(named), StatusIs(StatusCode::kInvalidArgument, HasSubstr("names its sets")));
+}
+
+// Records without names have keys with a dot, from the file's name.
+TEST_F(PackerTest, KeysWithADotKeepTheirOrder) {
+  std::string records;
+  for (int i = 0; i < 12; ++i) {
+    records += testing::TfRecordBytes(
+        testing::TfExampleBytes({{"image/encoded", testing::BytesFeature(PictureBytes(i))},
+                                 {"image/class/label", testing::IntegerFeature(i % kClassCount)}}));
+  }
+  PutFile(dir_ / "train.v1.tfrecord", records);
+  const PackRequest request = RequestFor(dir_ / "train.v1.tfrecord", "out");
+  ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(fs_, fs_, request));
+  EXPECT_EQ(report.changed_keys, 12u);
+  ASSERT_OK_AND_ASSIGN(const DataIndexes indexes, OpenAll(request.out));
+  ASSERT_OK_AND_ASSIGN(const StoredPlace first, PlaceOfSample(IndexOf(indexes, Split::kTrain), 0));
+  EXPECT_THAT(first.key, HasSubstr("train-v1-tfrecord:"));
+
+  PutFile(dir_ / "clash/train.tar", testing::TarFile("a.jpg", PictureBytes(1)) + testing::TarEnd());
+  std::string clash;
+  for (const char* key : {"a.b", "a-b"}) {
+    clash += testing::TfRecordBytes(
+        testing::TfExampleBytes({{"image/encoded", testing::BytesFeature(PictureBytes(1))},
+                                 {"image/class/label", testing::IntegerFeature(0)},
+                                 {"__key__", testing::BytesFeature(key)}}));
+  }
+  PutFile(dir_ / "train.clash.tfrecord", clash);
+  PutFile(dir_ / "both/train.tfrecord", clash);
+  PutFile(dir_ / "both/val.tfrecord", records);
+  EXPECT_THAT(Pack(RequestFor(dir_ / "both", "clashing")),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("would change their order")));
+}
+
+// Where its pages are compressed and where they are not: rows whose bytes are no pictures.
+TEST_F(PackerTest, ParquetIsPackedWithItsNamesClassesAndBytes) {
+  for (const std::string file : {"plain_v1", "dictionary_v1_snappy", "plain_v2_zstd"}) {
+    const std::string path = absl::StrCat(PARQUET_FILES, "/", file, ".parquet");
+    const PackRequest request = RequestFor(path, file);
+    ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(fs_, fs_, request));
+    EXPECT_EQ(report.samples, 24u);
+    EXPECT_FALSE(std::filesystem::exists(request.out + "/.pack"));
+    EXPECT_EQ(FileText(request.out + "/classes.txt"), "ant\nbee\ncat\n");
+    // What is in the tar; a tenth each is for validation and test when it is read.
+    ASSERT_OK_AND_ASSIGN(const DataIndexes indexes, OpenAll(request.out));
+    std::map<std::string, std::string> rows;
+    for (const Split split : OwnSplits(indexes)) {
+      for (uint64_t id = 0; id < IndexOf(indexes, split).size(); ++id) {
+        ASSERT_OK_AND_ASSIGN(const StoredPlace place, PlaceOfSample(IndexOf(indexes, split), id));
+        ASSERT_OK(ReadStored(fs_, place, rows[place.key]));
+      }
+    }
+    ASSERT_EQ(rows.size(), 24u);
+    std::string ten;
+    for (int j = 0; j < 50; ++j) ten.push_back(static_cast<char>(10 + j));
+    EXPECT_EQ(rows["10"], ten);
+    EXPECT_EQ(rows.count(file + ":00000002"), 1u);  // has no name
+    ASSERT_OK_AND_ASSIGN(const PackReport again, PackData(fs_, fs_, request));
+    EXPECT_EQ(again.shards_written, 0u);
+  }
+}
+
+TEST_F(PackerTest, ShrunkPicturesAreSmallAndTheRestIsAsItWas) {
+  PackRequest request = RequestFor(MakeTars(12, 2), "out");
+  request.settings.resize = 40;
+  ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(fs_, fs_, request));
+  EXPECT_EQ(report.packings[static_cast<size_t>(Packing::kShrunk)], 12u);
+  ASSERT_OK_AND_ASSIGN(const DataIndexes indexes, OpenAll(request.out));
+  const SampleIndex& train = IndexOf(indexes, Split::kTrain);
+  for (uint64_t id = 0; id < train.size(); ++id) {
+    ASSERT_OK_AND_ASSIGN(const StoredPlace place, PlaceOfSample(train, id));
+    std::string bytes;
+    ASSERT_OK(ReadStored(fs_, place, bytes));
+    const testing::Pixels pixels = DecodeJpeg(bytes);
+    EXPECT_EQ(std::min(pixels.width, pixels.height), 40);
+  }
+}
+
+}  // namespace
+}  // namespace muster::worker
