@@ -180,9 +180,21 @@ TEST(Arrows, NothingWaitsByTheWallClock) {
   EXPECT_THAT(complaints, IsEmpty()) << "use common/base/deadline.h, or Clock::SinceBoot";
 }
 
+// Whoever only holds data needs none of them.
+TEST(Arrows, TheDataToolLoadsNeitherTorchNorGrpcNorProtobuf) {
+  const std::filesystem::path tool = Variable("MUSTER_BIN_DIR") + "/muster-data";
+  ASSERT_TRUE(std::filesystem::exists(tool)) << tool << " is not built";
+  const std::vector<std::string> libraries = LoadedLibraries(tool);
+  EXPECT_FALSE(libraries.empty());
+  for (const std::string& library : libraries) {
+    for (const char* heavy : {"libtorch", "libc10", "libgrpc", "libprotobuf"})
+      EXPECT_FALSE(absl::StrContains(library, heavy)) << library;
+  }
+}
+
 TEST(Arrows, NoExecutableLoadsTorchAndGrpc) {
   const std::filesystem::path bin = Variable("MUSTER_BIN_DIR");
-  for (const char* name : {"musterd", "muster-worker", "muster"}) {
+  for (const char* name : {"musterd", "muster-worker", "muster", "muster-data"}) {
     ASSERT_TRUE(std::filesystem::exists(bin / name)) << bin / name << " is not built";
   }
   std::vector<std::string> complaints;

@@ -50,7 +50,7 @@ TEST_F(DataVerbTest, ShowOfAJobPipesTheResolvedSpec) {
   Program("echo \"$*\"; cat\n");
   const std::string spec = R"(
 name: tiny
-train: {model: {resnet: {depth: 18}}, data: {images: {path: /d}}, batch_size: 2, steps: 1}
+train: {model: {resnet18: {}}, data: {images: {path: /d}}, batch_size: 2, steps: 1}
 )";
   EXPECT_THAT(Told({"data", "show", "-f", "-", "--set", "train.seed=6", "--step", "12", "--sample",
                     "7", "--out", "p.png"},
