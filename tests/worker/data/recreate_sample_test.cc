@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/object_store/cache/any_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "tests/worker/data/pictures/picture_makers.h"
@@ -76,7 +77,7 @@ class RecreateSampleTest : public ::testing::Test {
     config.channels = images.channels;
     config.pixels = PixelScaleOf(images);
     config.decoding = DecodingOf(images);
-    auto made = PictureFiles::Create(fs_, std::move(for_loader->splits), config);
+    auto made = PictureFiles::Create(files_, std::move(for_loader->splits), config);
     ASSERT_OK(made);
     std::unique_ptr<Dataset> dataset = *std::move(made);
     if (spec_.data.subset > 0) {
@@ -111,6 +112,7 @@ class RecreateSampleTest : public ::testing::Test {
   }
 
   FileSystem& fs_ = PosixFileSystem();
+  const std::shared_ptr<AnyFileSystem> files_ = std::make_shared<AnyFileSystem>(fs_);
   TempDir dir_;
   trainer_spec::Train spec_;
 };

@@ -84,7 +84,7 @@ TEST_F(DataToolProgramTest, ExitCodesTellSoundBrokenAndUsage) {
   const ProcessResult missing = Run({"index", dir_ / "nowhere"});
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_THAT(missing.err, AllOf(HasSubstr("muster-data: "), HasSubstr("nowhere")));
-  EXPECT_THAT(Run({"index", absl::StrCat(PARQUET_FILES, "/plain_v1.parquet")}).err,
+  EXPECT_THAT(Run({"index", absl::StrCat(PARQUET_FILES, "/dictionary_v1_snappy.parquet")}).err,
               HasSubstr("muster data pack"));
   EXPECT_THAT(Run({"--help"}).out, AllOf(HasSubstr("verify"), HasSubstr("pack")));
 }

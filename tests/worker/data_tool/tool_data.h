@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tests/support/temp_dir.h"
-#include "tests/worker/data/formats/format_bytes.h"
+#include "tests/worker/data/formats/support/format_bytes.h"
 #include "tests/worker/data/pictures/picture_makers.h"
 #include "worker/data_tool/base/open_data.h"
 

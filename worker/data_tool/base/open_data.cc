@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/object_store/cache/any_file_system.h"
 #include "worker/data/formats/sample_reader.h"
 
 namespace muster::worker {
@@ -20,7 +21,11 @@ bool AreTheSame(const SampleIndex& a, const SampleIndex& b) {
 
 }  // namespace
 
-FileSystem& DataFileSystem() { return PosixFileSystem(); }
+// Lives for ever, as the one of this machine does: threads of its cache may still run at the end.
+FileSystem& DataFileSystem() {
+  static AnyFileSystem* const files = new AnyFileSystem(PosixFileSystem());
+  return *files;
+}
 
 const char* NameOfSplit(Split split) {
   constexpr const char* kNames[] = {"train", "validation", "test"};

@@ -16,7 +16,7 @@
 
 namespace muster::worker {
 
-// Where data are read from. The one place that chooses.
+// Where data are read from: this machine, HTTP or S3, by the path. The one place that chooses.
 FileSystem& DataFileSystem();
 
 // "train", "validation" or "test"; INVALID_ARGUMENT for another word.

@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/fs/errno_status.h"
+#include "common/object_store/remote_path.h"
 #include "worker/data/formats/find_format.h"
 #include "worker/data/index/data_indexes.h"
 #include "worker/data_tool/base/interruption.h"
@@ -45,6 +46,10 @@ class LinkTree {
   absl::Status Check() {
     MUSTER_ASSIGN_OR_RETURN(const bool there, local_.Exists(request_.out));
     if (there) return absl::AlreadyExistsError(absl::StrCat(request_.out, " is there already"));
+    if (IsRemotePath(request_.path)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          request_.path, " does not lie on this machine: nothing can be a link to it"));
+    }
     MUSTER_ASSIGN_OR_RETURN(const FoundData found, FindFormat(data_, request_.path));
     if (found.format != DataFormat::kImageFolder) {
       return absl::FailedPreconditionError(

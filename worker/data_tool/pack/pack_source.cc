@@ -41,7 +41,7 @@ absl::Status PackSource::OpenIndexes() {
     uint64_t rows = 0;
     ParquetSpooling spooling{.folder = options_.spool_folder, .numbered = options_.numbered};
     spooling.progress = [&] { options_.progress(++rows); };
-    MUSTER_ASSIGN_OR_RETURN(indexes_, IndexParquet(data_, local_, found, spooling));
+    MUSTER_ASSIGN_OR_RETURN(indexes_, SpoolParquet(data_, local_, found, spooling));
     if (indexes_[0] == nullptr) {
       return absl::InvalidArgumentError(
           absl::StrCat(options_.path, " has nothing to train on: no train files"));

@@ -45,7 +45,7 @@ struct SourceOptions {
 
 class PackSource {
  public:
-  // The errors of FindFormat, OpenOrMakeIndexes and IndexParquet; INVALID_ARGUMENT when
+  // The errors of FindFormat, OpenOrMakeIndexes and SpoolParquet; INVALID_ARGUMENT when
   // `validation` is asked for and the data name a set for it already, or when keys would no longer
   // be in their order as tar members' (member_key.h).
   static absl::StatusOr<std::unique_ptr<PackSource>> Open(FileSystem& data, FileSystem& local,

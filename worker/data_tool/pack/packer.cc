@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "common/fs/file_lock.h"
@@ -29,6 +32,7 @@ constexpr uint64_t kMostSettingsBytes = 1u << 20;
 constexpr char kSettingsFile[] = "pack.json";
 constexpr char kLockFile[] = ".pack.lock";
 constexpr char kWorkFolder[] = ".pack";
+constexpr absl::Duration kPackLockPause = absl::Milliseconds(100);
 constexpr uint64_t kMostShards = 1'000'000;  // six digits
 
 struct ShardJob {
@@ -46,7 +50,7 @@ class Packer {
   absl::StatusOr<PackReport> Run() {
     MUSTER_RETURN_IF_ERROR(CheckFolder());
     MUSTER_RETURN_IF_ERROR(local_.MakeDirectories(Out(kWorkFolder)));
-    MUSTER_ASSIGN_OR_RETURN(const FileLock lock, FileLock::Wait(Out(kLockFile)));
+    MUSTER_ASSIGN_OR_RETURN(const FileLock lock, Lock());
     MUSTER_RETURN_IF_ERROR(local_.MakeDirectories(Out(kWorkFolder)));
     MUSTER_RETURN_IF_ERROR(OpenSource());
     MUSTER_RETURN_IF_ERROR(CheckSettings());
@@ -64,6 +68,16 @@ class Packer {
 
  private:
   std::string Out(absl::string_view name) const { return absl::StrCat(request_.out, "/", name); }
+
+  // Waits for as long as another process packs there.
+  absl::StatusOr<FileLock> Lock() {
+    while (true) {
+      MUSTER_ASSIGN_OR_RETURN(std::optional<FileLock> lock, FileLock::Try(Out(kLockFile)));
+      if (lock.has_value()) return *std::move(lock);
+      MUSTER_RETURN_IF_ERROR(CheckInterrupted());
+      absl::SleepFor(kPackLockPause);
+    }
+  }
 
   absl::Status CheckFolder() {
     const auto whole = [](const std::string& path) {

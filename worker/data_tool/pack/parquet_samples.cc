@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "worker/data/formats/sample_names.h"
 #include "worker/data/index/index_writer.h"
@@ -123,7 +122,7 @@ class SplitIndexer {
 
 }  // namespace
 
-absl::StatusOr<std::array<std::unique_ptr<SampleIndex>, 3>> IndexParquet(
+absl::StatusOr<std::array<std::unique_ptr<SampleIndex>, 3>> SpoolParquet(
     FileSystem& data, FileSystem& local, const FoundData& found, const ParquetSpooling& spooling) {
   MUSTER_RETURN_IF_ERROR(local.MakeDirectories(spooling.folder));
   std::vector<std::string> train = found.train;

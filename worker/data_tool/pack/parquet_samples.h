@@ -27,7 +27,7 @@ struct ParquetSpooling {
 // earlier call has finished in the folder are taken as they are. INVALID_ARGUMENT naming the file
 // that has no pictures, and where two have one name: then `numbered` helps. CANCELLED; the errors
 // of both file systems.
-absl::StatusOr<std::array<std::unique_ptr<SampleIndex>, 3>> IndexParquet(
+absl::StatusOr<std::array<std::unique_ptr<SampleIndex>, 3>> SpoolParquet(
     FileSystem& data, FileSystem& local, const FoundData& found, const ParquetSpooling& spooling);
 
 }  // namespace muster::worker

@@ -6,7 +6,7 @@
 
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/status_matchers.h"
-#include "tests/worker/data/formats/sample_list.h"
+#include "tests/worker/data/formats/support/sample_list.h"
 #include "tests/worker/data_tool/tool_data.h"
 #include "worker/data/formats/web_dataset.h"
 #include "worker/data_tool/pack/class_split.h"

@@ -258,7 +258,7 @@ TEST_F(PackerTest, ParquetIsPackedWithItsNamesClassesAndBytes) {
     std::string ten;
     for (int j = 0; j < 50; ++j) ten.push_back(static_cast<char>(10 + j));
     EXPECT_EQ(rows["10"], ten);
-    EXPECT_EQ(rows.count(file + ":00000002"), 1u);  // has no name
+    EXPECT_EQ(rows.count(file + "-parquet:00000002"), 1u);  // has no name
     ASSERT_OK_AND_ASSIGN(const PackReport again, PackData(fs_, fs_, request));
     EXPECT_EQ(again.shards_written, 0u);
   }
