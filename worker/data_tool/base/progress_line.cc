@@ -47,7 +47,7 @@ std::string ProgressText(absl::string_view what, uint64_t done, uint64_t total, 
   } else {
     absl::StrAppend(&text, WithCommas(done));
   }
-  absl::StrAppend(&text, "  ", WithCommas(static_cast<uint64_t>(rate)), "/s");
+  if (rate >= 1) absl::StrAppend(&text, "  ", WithCommas(static_cast<uint64_t>(rate)), "/s");
   if (total > done && rate > 0) {
     const double left = std::ceil(static_cast<double>(total - done) / rate);
     absl::StrAppend(&text, "  ", HumanDuration(absl::Seconds(left)), " left");

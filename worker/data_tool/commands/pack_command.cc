@@ -55,8 +55,7 @@ void PrintPackText(const PackReport& report, const PackFlags& flags, DataTool& t
   tell(Packing::kRepacked, "JPEGs repacked without loss");
   tell(Packing::kShrunk, "shrunk");
   tell(Packing::kKept, "kept as they were");
-  tell(Packing::kNotRepacked,
-       "could not be decoded and were kept as they were (`muster data verify` lists them)");
+  tell(Packing::kNotRepacked, "damaged, kept too (`muster data verify` lists them)");
   tool.out << "\n";
   if (report.changed_keys > 0)
     tool.out << WithCommas(report.changed_keys) << " keys have a '-' for a dot\n";

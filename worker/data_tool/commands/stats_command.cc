@@ -83,7 +83,7 @@ void PrintStatsTable(const PictureStatistics& found, const SampleIndex& index, D
     return;
   }
   tool.out << "# of " << WithCommas(found.decoded) << " pictures";
-  if (found.not_decoded > 0) tool.out << "; " << WithCommas(found.not_decoded) << " are broken";
+  if (found.not_decoded > 0) tool.out << "; " << WithCommas(found.not_decoded) << " broken";
   tool.out << "\ntrain:\n  data:\n    images:\n      mean: " << ListOfThree(found.mean)
            << "\n      std: " << ListOfThree(found.std) << "\n";
 }

@@ -44,7 +44,7 @@ TEST(ProgressLineText, TellsShareRateAndWhatIsLeft) {
   EXPECT_EQ(ProgressText("verify", 26'000, 50'000, 8, true),
             "verify  [##########..........]  52 %  26,000 of 50,000  3,250/s  8s left");
   EXPECT_EQ(ProgressText("index", 1'234'567, 0, 1, true), "index  1,234,567  1,234,567/s");
-  EXPECT_EQ(ProgressText("pack", 0, 10, 0, false), "pack  0 %  0 of 10  0/s");
+  EXPECT_EQ(ProgressText("pack", 0, 10, 0, false), "pack  0 %  0 of 10");
 }
 
 TEST(TextTableTest, NumbersStandRightAndNoBlanksAtTheEnd) {
