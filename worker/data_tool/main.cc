@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include <iostream>
+#include <string>
 
 #include "CLI/CLI.hpp"
 #include "common/base/log.h"
@@ -26,6 +27,10 @@ void AddCommands(CLI::App& app, DataTool& tool) {
   app.require_subcommand(1);
   app.fallthrough();
   app.add_flag("--json", tool.json, "for machines, instead of tables");
+  app.add_option_function<std::string>(
+         "-o,--output", [&tool](const std::string& format) { tool.json = format == "json"; },
+         "table or json")
+      ->check(CLI::IsMember({"table", "json"}));
   for (const auto add :
        {AddIndex, AddVerify, AddStats, AddShow, AddCat, AddPack, AddSplit, AddBench}) {
     add(app, tool);
@@ -43,6 +48,12 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    // CLI11 says that a command is missing, though it is unknown.
+    if (app.get_subcommands().empty() && !app.remaining().empty()) {
+      std::cerr << "muster-data: there is no command " << app.remaining().front()
+                << "; --help shows those that there are" << std::endl;
+      return kBadUsage;
+    }
     return app.exit(error) == 0 ? 0 : kBadUsage;
   }
   CatchInterrupts();

@@ -81,6 +81,9 @@ TEST_F(DataToolProgramTest, ExitCodesTellSoundBrokenAndUsage) {
         {"split", folder, dir_ / "x", "--validation", "0.6", "--test", "0.6"}}) {
     EXPECT_EQ(Run(wrong).exit_code, 2);
   }
+  EXPECT_THAT(Run({"look", folder}).err, HasSubstr("there is no command look"));
+  EXPECT_THAT(Run({"cat", folder, "0", "--split", "other"}).err, HasSubstr("other"));
+  EXPECT_THAT(Run({"index", folder, "-o", "json"}).out, HasSubstr("{\"class_names\""));
   const ProcessResult missing = Run({"index", dir_ / "nowhere"});
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_THAT(missing.err, AllOf(HasSubstr("muster-data: "), HasSubstr("nowhere")));
