@@ -15,10 +15,9 @@
 
 namespace muster::worker {
 
-// Whether a sample that failed so will fail again when it is read again: it is the sample's fault,
-// not that of a server that does not answer.
+// Whether this says that a sample's bytes cannot be decoded: not that they could not be read.
 inline bool IsFaultOfSample(const absl::Status& why) {
-  return absl::IsInvalidArgument(why) || absl::IsDataLoss(why) || absl::IsUnimplemented(why) ||
+  return absl::IsInvalidArgument(why) || absl::IsUnimplemented(why) ||
          absl::IsResourceExhausted(why);
 }
 

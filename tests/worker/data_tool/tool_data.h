@@ -95,10 +95,11 @@ class ToolDataTest : public ::testing::Test {
   absl::StatusOr<DataIndexes> OpenAll(const std::string& path) {
     IndexOptions options;
     options.path = path;
-    return OpenOrMakeIndexes(fs_, fs_, options);
+    return OpenOrMakeIndexes(data_, fs_, options);
   }
 
   FileSystem& fs_ = PosixFileSystem();
+  AnyFileSystem data_{fs_};
   testing::TempDir dir_;
 };
 

@@ -22,7 +22,7 @@ bool AreTheSame(const SampleIndex& a, const SampleIndex& b) {
 }  // namespace
 
 // Lives for ever, as the one of this machine does: threads of its cache may still run at the end.
-FileSystem& DataFileSystem() {
+AnyFileSystem& DataFileSystem() {
   static AnyFileSystem* const files = new AnyFileSystem(PosixFileSystem());
   return *files;
 }

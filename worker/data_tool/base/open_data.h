@@ -11,13 +11,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/fs/file_system.h"
+#include "common/object_store/cache/any_file_system.h"
 #include "worker/data/base/sample_source.h"
 #include "worker/data/index/data_indexes.h"
 
 namespace muster::worker {
 
 // Where data are read from: this machine, HTTP or S3, by the path. The one place that chooses.
-FileSystem& DataFileSystem();
+AnyFileSystem& DataFileSystem();
 
 // "train", "validation" or "test"; INVALID_ARGUMENT for another word.
 absl::StatusOr<Split> SplitOfName(absl::string_view name);

@@ -90,7 +90,7 @@ class Verifier {
     MUSTER_ASSIGN_OR_RETURN(const StoredPlace place, PlaceOfSample(index, id));
     const absl::Status status = CheckSample(place, scratch);
     if (!status.ok()) {
-      if (!IsFaultOfSample(status) && !absl::IsNotFound(status) &&
+      if (!IsFaultOfSample(status) && !absl::IsNotFound(status) && !absl::IsDataLoss(status) &&
           !absl::IsPermissionDenied(status) && !absl::IsFailedPrecondition(status)) {
         return status;
       }

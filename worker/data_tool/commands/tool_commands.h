@@ -13,14 +13,15 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
+#include "common/object_store/cache/any_file_system.h"
 #include "worker/data_tool/base/open_data.h"
 #include "worker/data_tool/base/progress_line.h"
 
 namespace muster::worker {
 
 struct DataTool {
-  FileSystem& data;   // what is looked at
-  FileSystem& local;  // indexes, and what is written
+  AnyFileSystem& data;  // what is looked at
+  FileSystem& local;    // indexes, and what is written
   std::istream& in;
   std::ostream& out;
   bool json = false;

@@ -24,7 +24,7 @@ namespace {
 
 class LinkTree {
  public:
-  LinkTree(FileSystem& data, FileSystem& local, const SplitRequest& request)
+  LinkTree(AnyFileSystem& data, FileSystem& local, const SplitRequest& request)
       : data_(data), local_(local), request_(request), part_(request.out + ".part") {}
 
   absl::StatusOr<std::array<uint64_t, 3>> Make() {
@@ -105,7 +105,7 @@ class LinkTree {
                                                         : FileErrno(errno, "link", link);
   }
 
-  FileSystem& data_;
+  AnyFileSystem& data_;
   FileSystem& local_;
   const SplitRequest& request_;
   const std::string part_;
@@ -116,7 +116,7 @@ class LinkTree {
 
 }  // namespace
 
-absl::StatusOr<std::array<uint64_t, 3>> SplitFolder(FileSystem& data, FileSystem& local,
+absl::StatusOr<std::array<uint64_t, 3>> SplitFolder(AnyFileSystem& data, FileSystem& local,
                                                     const SplitRequest& request) {
   return LinkTree(data, local, request).Make();
 }

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
+#include "common/object_store/cache/any_file_system.h"
 
 namespace muster::worker {
 
@@ -28,7 +29,7 @@ struct SplitRequest {
 // Pictures of training, validation and test. OUT appears when it is whole. ALREADY_EXISTS: it is
 // there; FAILED_PRECONDITION: the data are no image folder (pack --validation splits others), or
 // name their sets already; CANCELLED; else the codes of OpenOrMakeIndexes and of FileSystem.
-absl::StatusOr<std::array<uint64_t, 3>> SplitFolder(FileSystem& data, FileSystem& local,
+absl::StatusOr<std::array<uint64_t, 3>> SplitFolder(AnyFileSystem& data, FileSystem& local,
                                                     const SplitRequest& request);
 
 }  // namespace muster::worker

@@ -26,7 +26,7 @@ absl::StatusOr<StoredPlace> SampleSet::At(uint64_t number) const {
   return PlaceOfSample(*indexes_[at], id);
 }
 
-absl::StatusOr<std::unique_ptr<PackSource>> PackSource::Open(FileSystem& data, FileSystem& local,
+absl::StatusOr<std::unique_ptr<PackSource>> PackSource::Open(AnyFileSystem& data, FileSystem& local,
                                                              const SourceOptions& options) {
   std::unique_ptr<PackSource> source(new PackSource(data, local, options));
   MUSTER_RETURN_IF_ERROR(source->OpenIndexes());

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
+#include "common/object_store/cache/any_file_system.h"
 #include "worker/data/index/sample_index.h"
 #include "worker/data_tool/base/open_data.h"
 
@@ -48,7 +49,7 @@ class PackSource {
   // The errors of FindFormat, OpenOrMakeIndexes and SpoolParquet; INVALID_ARGUMENT when
   // `validation` is asked for and the data name a set for it already, or when keys would no longer
   // be in their order as tar members' (member_key.h).
-  static absl::StatusOr<std::unique_ptr<PackSource>> Open(FileSystem& data, FileSystem& local,
+  static absl::StatusOr<std::unique_ptr<PackSource>> Open(AnyFileSystem& data, FileSystem& local,
                                                           const SourceOptions& options);
 
   const std::vector<SampleSet>& sets() const { return sets_; }
@@ -62,14 +63,14 @@ class PackSource {
   absl::Status Read(const StoredPlace& place, std::string& bytes) const;
 
  private:
-  PackSource(FileSystem& data, FileSystem& local, const SourceOptions& options)
+  PackSource(AnyFileSystem& data, FileSystem& local, const SourceOptions& options)
       : data_(data), local_(local), options_(options) {}
   absl::Status OpenIndexes();
   absl::Status MakeSets(bool sets_are_named);
   absl::Status HoldOut(const std::vector<const SampleIndex*>& indexes);
   absl::Status CheckKeys();
 
-  FileSystem& data_;
+  AnyFileSystem& data_;
   FileSystem& local_;
   const SourceOptions options_;
   std::array<std::unique_ptr<SampleIndex>, 3> indexes_;  // null: none, or the same as another

@@ -44,7 +44,7 @@ struct ShardJob {
 
 class Packer {
  public:
-  Packer(FileSystem& data, FileSystem& local, const PackRequest& request)
+  Packer(AnyFileSystem& data, FileSystem& local, const PackRequest& request)
       : data_(data), local_(local), request_(request), settings_(request.settings) {}
 
   absl::StatusOr<PackReport> Run() {
@@ -251,7 +251,7 @@ class Packer {
     return local_.RemoveFile(Out(kLockFile));
   }
 
-  FileSystem& data_;
+  AnyFileSystem& data_;
   FileSystem& local_;
   const PackRequest& request_;
   const PackSettings& settings_;
@@ -266,7 +266,7 @@ class Packer {
 
 }  // namespace
 
-absl::StatusOr<PackReport> PackData(FileSystem& data, FileSystem& local,
+absl::StatusOr<PackReport> PackData(AnyFileSystem& data, FileSystem& local,
                                     const PackRequest& request) {
   return Packer(data, local, request).Run();
 }

@@ -21,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
+#include "common/object_store/cache/any_file_system.h"
 #include "worker/data_tool/pack/packed_picture.h"
 
 namespace muster::worker {
@@ -54,7 +55,7 @@ struct PackReport {
 // FAILED_PRECONDITION: OUT was begun with other settings or data, holds other files, or lies within
 // the data. The errors of PackSource; CANCELLED; RESOURCE_EXHAUSTED where the disk is full. The
 // same call again goes on after any of them.
-absl::StatusOr<PackReport> PackData(FileSystem& data, FileSystem& local,
+absl::StatusOr<PackReport> PackData(AnyFileSystem& data, FileSystem& local,
                                     const PackRequest& request);
 
 }  // namespace muster::worker

@@ -147,7 +147,7 @@ TEST(PicturePackerTest, ShrinksToTheShorterSideAndKeepsHowItWasHeld) {
 TEST_F(PackPartsTest, ATreeOfLinksHoldsOutAShareOfEachClass) {
   const std::string folder = MakeFolder(60);
   SplitRequest request{.path = folder, .out = dir_ / "split", .validation = 0.2, .test = 0.1};
-  ASSERT_OK_AND_ASSIGN(const auto counts, SplitFolder(fs_, fs_, request));
+  ASSERT_OK_AND_ASSIGN(const auto counts, SplitFolder(data_, fs_, request));
   EXPECT_EQ(counts, (std::array<uint64_t, 3>{42, 12, 6}));
   ASSERT_OK_AND_ASSIGN(const DataIndexes indexes, OpenAll(request.out));
   EXPECT_EQ(IndexOf(indexes, Split::kTrain).size(), 42u);
@@ -155,13 +155,13 @@ TEST_F(PackPartsTest, ATreeOfLinksHoldsOutAShareOfEachClass) {
   EXPECT_EQ(IndexOf(indexes, Split::kTest).size(), 6u);
   EXPECT_EQ(IndexOf(indexes, Split::kTest).class_names().size(), 3u);
 
-  EXPECT_THAT(SplitFolder(fs_, fs_, request), StatusIs(StatusCode::kAlreadyExists));
+  EXPECT_THAT(SplitFolder(data_, fs_, request), StatusIs(StatusCode::kAlreadyExists));
   request.path = request.out;
   request.out = dir_ / "again";
-  EXPECT_THAT(SplitFolder(fs_, fs_, request),
+  EXPECT_THAT(SplitFolder(data_, fs_, request),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("already")));
   request.path = MakeTars(9, 0);
-  EXPECT_THAT(SplitFolder(fs_, fs_, request),
+  EXPECT_THAT(SplitFolder(data_, fs_, request),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("pack --validation 0.2")));
 }
 

@@ -28,7 +28,7 @@ class PackerTest : public ToolDataTest {
     request.out = dir_ / out;
     return request;
   }
-  absl::Status Pack(const PackRequest& request) { return PackData(fs_, fs_, request).status(); }
+  absl::Status Pack(const PackRequest& request) { return PackData(data_, fs_, request).status(); }
 
   // Each split of the packed data has the samples of the source: the same keys under the same
   // numbers, labels, and pixels.
@@ -61,7 +61,7 @@ TEST_F(PackerTest, EveryFormatKeepsKeysClassesAndPixels) {
   const std::vector<std::string> sources = {MakeFolder(40), MakeTars(40, 9), MakeTfRecords(40)};
   for (size_t i = 0; i < sources.size(); ++i) {
     const PackRequest request = RequestFor(sources[i], absl::StrCat("packed-", i));
-    ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(fs_, fs_, request));
+    ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(data_, fs_, request));
     EXPECT_EQ(report.samples, 40u);
     EXPECT_EQ(report.packings[static_cast<size_t>(Packing::kRepacked)], 38u);
     EXPECT_EQ(report.packings[static_cast<size_t>(Packing::kKept)], 2u);
@@ -99,7 +99,7 @@ TEST_F(ManyShardsTest, TheSameBytesForAnyThreadsAndAMixtureInEachShard) {
   MakeLarge();
   PackRequest one = LargeRequest("one"), four = LargeRequest("four");
   four.threads = 4;
-  ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(fs_, fs_, one));
+  ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(data_, fs_, one));
   EXPECT_GT(report.shards, 3u);
   ASSERT_OK(Pack(four));
   EXPECT_EQ(FilesBelow(one.out), FilesBelow(four.out));
@@ -119,14 +119,14 @@ TEST_F(ManyShardsTest, TheSameBytesForAnyThreadsAndAMixtureInEachShard) {
 TEST_F(ManyShardsTest, GoesOnWithTheShardsThatAreMissing) {
   MakeLarge();
   const PackRequest request = LargeRequest("out");
-  ASSERT_OK_AND_ASSIGN(const PackReport whole, PackData(fs_, fs_, request));
+  ASSERT_OK_AND_ASSIGN(const PackReport whole, PackData(data_, fs_, request));
   const auto files = FilesBelow(request.out);
   std::filesystem::remove(request.out + "/train-000001.tar");
-  ASSERT_OK_AND_ASSIGN(const PackReport rest, PackData(fs_, fs_, request));
+  ASSERT_OK_AND_ASSIGN(const PackReport rest, PackData(data_, fs_, request));
   EXPECT_EQ(rest.shards, whole.shards);
   EXPECT_EQ(rest.shards_written, 1u);
   EXPECT_EQ(FilesBelow(request.out), files);
-  ASSERT_OK_AND_ASSIGN(const PackReport nothing, PackData(fs_, fs_, request));
+  ASSERT_OK_AND_ASSIGN(const PackReport nothing, PackData(data_, fs_, request));
   EXPECT_EQ(nothing.shards_written, 0u);
 }
 
@@ -137,7 +137,7 @@ TEST_F(ManyShardsTest, AFailureOfAnyCallToTheDiskLeavesWhatCanGoOn) {
   PackRequest sound = LargeRequest("sound");
   sound.settings.repack = false;  // it is about files
   FaultyFileSystem counted(fs_);
-  ASSERT_OK(PackData(fs_, counted, sound));
+  ASSERT_OK(PackData(data_, counted, sound));
   const auto files = FilesBelow(sound.out);
   const int operations = counted.operations();
   ASSERT_GT(operations, 20);
@@ -146,7 +146,7 @@ TEST_F(ManyShardsTest, AFailureOfAnyCallToTheDiskLeavesWhatCanGoOn) {
     request.out = dir_ / absl::StrCat("failed-", n);
     FaultyFileSystem faulty(fs_);
     faulty.FailAt(n, absl::ResourceExhaustedError("no space left"));
-    const auto failed = PackData(fs_, faulty, request);
+    const auto failed = PackData(data_, faulty, request);
     EXPECT_THAT(failed.status(), StatusIs(StatusCode::kResourceExhausted)) << n;
     if (std::filesystem::exists(request.out)) {
       for (const auto& [name, bytes] : FilesBelow(request.out)) {
@@ -170,7 +170,7 @@ TEST_F(ManyShardsTest, AFullDiskIsToldAndWhoReadsTheFolderIsWarned) {
   filling.progress = [&] {
     if (++packed == 8) disk.SetFull(true);
   };
-  EXPECT_THAT(PackData(fs_, disk, filling).status(),
+  EXPECT_THAT(PackData(data_, disk, filling).status(),
               StatusIs(StatusCode::kResourceExhausted, HasSubstr("No space left")));
   EXPECT_THAT(OpenAll(request.out),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("not packed whole")));
@@ -218,7 +218,7 @@ TEST_F(PackerTest, KeysWithADotKeepTheirOrder) {
   }
   PutFile(dir_ / "train.v1.tfrecord", records);
   const PackRequest request = RequestFor(dir_ / "train.v1.tfrecord", "out");
-  ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(fs_, fs_, request));
+  ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(data_, fs_, request));
   EXPECT_EQ(report.changed_keys, 12u);
   ASSERT_OK_AND_ASSIGN(const DataIndexes indexes, OpenAll(request.out));
   ASSERT_OK_AND_ASSIGN(const StoredPlace first, PlaceOfSample(IndexOf(indexes, Split::kTrain), 0));
@@ -244,7 +244,7 @@ TEST_F(PackerTest, ParquetIsPackedWithItsNamesClassesAndBytes) {
   for (const std::string file : {"plain_v1", "dictionary_v1_snappy", "plain_v2_zstd"}) {
     const std::string path = absl::StrCat(PARQUET_FILES, "/", file, ".parquet");
     const PackRequest request = RequestFor(path, file);
-    ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(fs_, fs_, request));
+    ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(data_, fs_, request));
     EXPECT_EQ(report.samples, 24u);
     EXPECT_FALSE(std::filesystem::exists(request.out + "/.pack"));
     EXPECT_EQ(FileText(request.out + "/classes.txt"), "ant\nbee\ncat\n");
@@ -262,7 +262,7 @@ TEST_F(PackerTest, ParquetIsPackedWithItsNamesClassesAndBytes) {
     for (int j = 0; j < 50; ++j) ten.push_back(static_cast<char>(10 + j));
     EXPECT_EQ(rows["10"], ten);
     EXPECT_EQ(rows.count(file + "-parquet:00000002"), 1u);  // has no name
-    ASSERT_OK_AND_ASSIGN(const PackReport again, PackData(fs_, fs_, request));
+    ASSERT_OK_AND_ASSIGN(const PackReport again, PackData(data_, fs_, request));
     EXPECT_EQ(again.shards_written, 0u);
   }
 }
@@ -270,7 +270,7 @@ TEST_F(PackerTest, ParquetIsPackedWithItsNamesClassesAndBytes) {
 TEST_F(PackerTest, ShrunkPicturesAreSmallAndTheRestIsAsItWas) {
   PackRequest request = RequestFor(MakeTars(12, 2), "out");
   request.settings.resize = 40;
-  ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(fs_, fs_, request));
+  ASSERT_OK_AND_ASSIGN(const PackReport report, PackData(data_, fs_, request));
   EXPECT_EQ(report.packings[static_cast<size_t>(Packing::kShrunk)], 12u);
   ASSERT_OK_AND_ASSIGN(const DataIndexes indexes, OpenAll(request.out));
   const SampleIndex& train = IndexOf(indexes, Split::kTrain);
