@@ -63,7 +63,7 @@ class RecreateSampleTest : public ::testing::Test {
     IndexOptions options;
     options.path = spec_.data.images->path;
     options.folder = dir_ / "index";
-    return OpenOrMakeIndexes(fs_, fs_, options);
+    return OpenOrMakeIndexes(*files_, fs_, options);
   }
 
   // Every place of every step, laid beside the loader's batch.

@@ -272,13 +272,13 @@ TEST_F(PackerTest, AFailureWhileParquetIsPackedLeavesWhatCanGoOn) {
   const std::string path = absl::StrCat(PARQUET_FILES, "/dictionary_v1_snappy.parquet");
   const PackRequest sound = RequestFor(path, "sound");
   FaultyFileSystem counted(fs_);
-  ASSERT_OK(PackData(fs_, counted, sound));
+  ASSERT_OK(PackData(data_, counted, sound));
   const auto files = FilesBelow(sound.out);
   for (int n = 1; n <= counted.operations(); ++n) {
     const PackRequest request = RequestFor(path, absl::StrCat("failed-", n));
     FaultyFileSystem faulty(fs_);
     faulty.FailAt(n, absl::ResourceExhaustedError("no space left"));
-    EXPECT_THAT(PackData(fs_, faulty, request).status(), StatusIs(StatusCode::kResourceExhausted))
+    EXPECT_THAT(PackData(data_, faulty, request).status(), StatusIs(StatusCode::kResourceExhausted))
         << n << " " << faulty.trace()[static_cast<size_t>(n - 1)];
     ASSERT_OK(Pack(request)) << n;
     EXPECT_EQ(FilesBelow(request.out), files) << n;
