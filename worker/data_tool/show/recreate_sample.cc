@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "worker/data/broken_samples.h"
 #include "worker/data/images/pixels.h"
 #include "worker/trainer/data/data_recipe.h"
 
@@ -73,21 +72,22 @@ absl::StatusOr<MadeSample> SampleRecreation::Make(uint64_t step, uint64_t place)
   made.stands = sampler_.PlaceOf(step, place);
   const auto number = static_cast<uint64_t>(sampler_.Ids(step, Shard{place, place + 1}).front());
   for (uint64_t further = 0;; ++further) {
-    const absl::Status status = ReadAndMake((number + further) % samples_, made);
+    std::string bytes;
+    MUSTER_ASSIGN_OR_RETURN(made.stored,
+                            PlaceOfSample(train_, IdOf((number + further) % samples_)));
+    // What cannot be read may be whole for others: nothing stands in for it.
+    MUSTER_RETURN_IF_ERROR(ReadStored(data_, made.stored, bytes));
+    const absl::Status status = MakeOf(bytes, made);
     if (status.ok()) return made;
     const std::string fault =
         absl::StrCat("sample ", made.stored.key, " in ", made.stored.file, " from byte ",
                      made.stored.offset, " on ", status.message());
-    if (!IsFaultOfSample(status) || broken_limit_ == 0 || further + 1 == samples_)
-      return absl::Status(status.code(), fault);
+    if (broken_limit_ == 0 || further + 1 == samples_) return absl::Status(status.code(), fault);
     made.stands_in_for.push_back(fault);
   }
 }
 
-absl::Status SampleRecreation::ReadAndMake(uint64_t number, MadeSample& made) const {
-  MUSTER_ASSIGN_OR_RETURN(made.stored, PlaceOfSample(train_, IdOf(number)));
-  std::string bytes;
-  MUSTER_RETURN_IF_ERROR(ReadStored(data_, made.stored, bytes));
+absl::Status SampleRecreation::MakeOf(absl::string_view bytes, MadeSample& made) const {
   const bool changes = augmenter_.config().changes_pictures();
   MUSTER_ASSIGN_OR_RETURN(made.plan, PlanPicture(bytes, decoding_, changes ? &augmenter_ : nullptr,
                                                  made.stands, size_, size_));

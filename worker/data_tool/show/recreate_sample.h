@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/fs/file_system.h"
 #include "trainer_spec/job_spec.h"
 #include "worker/data/augment/augment.h"
@@ -62,7 +63,7 @@ class SampleRecreation {
  private:
   SampleRecreation(FileSystem& data, const SampleIndex& train, const trainer_spec::Train& spec);
   absl::StatusOr<MadeSample> Make(uint64_t step, uint64_t place) const;
-  absl::Status ReadAndMake(uint64_t number, MadeSample& made) const;
+  absl::Status MakeOf(absl::string_view bytes, MadeSample& made) const;
   uint64_t IdOf(uint64_t number) const;
 
   FileSystem& data_;
