@@ -60,9 +60,9 @@ TEST_F(VerifyDataTest, ListsWhatIsCutOffOrNoPictureInOrderForAnyThreads) {
 
 TEST_F(VerifyDataTest, FilesThatHaveGoneSinceTheyWereIndexedAreBroken) {
   const std::string folder = MakeFolder(12);
-  ASSERT_OK(OpenAll(folder));
+  ASSERT_OK_AND_ASSIGN(const DataIndexes indexes, OpenAll(folder));
   std::filesystem::remove(absl::StrCat(folder, "/", KeyName(3), ".jpg"));
-  ASSERT_OK_AND_ASSIGN(const VerifyReport report, Verify(folder, {}));
+  ASSERT_OK_AND_ASSIGN(const VerifyReport report, VerifyData(fs_, indexes, {}));
   ASSERT_EQ(report.listed.size(), 1u);
   EXPECT_EQ(report.listed[0].key, KeyName(3));
 }
