@@ -169,7 +169,7 @@ const std::vector<Module>& Modules() {
       {"worker/dist/",
        {"worker/dist/base/", "worker/dist/shared_memory/", "worker/dist/strategy/",
         "worker/kernels/"}},
-      {"worker/train/run/", {"worker/optim/"}},
+      {"worker/train/run/", {"worker/optim/", "worker/data/base/stage_seconds.h"}},
       {"worker/train/objective/", {"worker/models/", "worker/data/"}},
       {"worker/train/step/",
        {"worker/models/", "worker/optim/", "worker/data/", "worker/dist/", "worker/train/run/",

@@ -11,7 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
-#include "common/base/stopwatch.h"
+#include "worker/data/base/stopwatch.h"
 
 namespace muster::worker {
 namespace {

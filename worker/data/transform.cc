@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "common/base/status_macros.h"
-#include "common/base/stopwatch.h"
+#include "worker/data/base/stopwatch.h"
 #include "worker/data/images/pixels.h"
 
 namespace muster::worker {

@@ -5,7 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/base/little_endian.h"
+#include "common/fs/little_endian.h"
 
 namespace muster::worker {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
-#include "worker/data/formats/parse/little_endian.h"
+#include "common/fs/little_endian.h"
 #include "worker/data/formats/sample_names.h"
 
 namespace muster::worker {
@@ -35,7 +35,7 @@ struct RecordPart {
 };
 
 float FloatAt(absl::string_view bytes, size_t at) {
-  const uint32_t bits = LittleEndian32(bytes, at);
+  const uint32_t bits = ReadLittleEndian<uint32_t>(bytes.data() + at);
   float value;
   ::memcpy(&value, &bits, sizeof value);
   return value;
@@ -126,10 +126,10 @@ class RecordFile {
     part.at = next_;
     cursor_.SeekTo(next_);
     MUSTER_ASSIGN_OR_RETURN(const absl::string_view head, cursor_.Read(kPartHeadBytes));
-    if (LittleEndian32(head, 0) != kRecordMagic) {
+    if (ReadLittleEndian<uint32_t>(head.data()) != kRecordMagic) {
       return cursor_.Bad(part.at, "is no record: the magic number 0xced7230a is missing");
     }
-    const uint32_t word = LittleEndian32(head, 4);
+    const uint32_t word = ReadLittleEndian<uint32_t>(head.data() + 4);
     part.kind = word >> 29;
     part.size = word & kMostPartBytes;
     part.offset = part.at + kPartHeadBytes;
@@ -183,7 +183,7 @@ class RecordFile {
     }
     cursor_.SeekTo(part.offset);
     MUSTER_ASSIGN_OR_RETURN(const absl::string_view head, cursor_.Read(kImageHeadBytes));
-    const uint64_t labels = LittleEndian32(head, 0);
+    const uint64_t labels = ReadLittleEndian<uint32_t>(head.data());
     float label = FloatAt(head, 4);
     if (labels * 4 > part.size - kImageHeadBytes) {
       return cursor_.Bad(part.at,

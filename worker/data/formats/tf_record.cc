@@ -5,8 +5,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/fs/little_endian.h"
 #include "worker/data/formats/parse/crc32c.h"
-#include "worker/data/formats/parse/little_endian.h"
 #include "worker/data/formats/sample_names.h"
 
 namespace muster::worker {
@@ -20,7 +20,8 @@ constexpr uint64_t kRecordHeadBytes = kLengthBytes + kCrcBytes;
 absl::StatusOr<uint64_t> ReadLength(FileCursor& cursor) {
   const uint64_t at = cursor.position();
   MUSTER_ASSIGN_OR_RETURN(const absl::string_view head, cursor.Read(kRecordHeadBytes));
-  if (LittleEndian32(head, kLengthBytes) != MaskCrc32c(Crc32c(head.substr(0, kLengthBytes)))) {
+  if (ReadLittleEndian<uint32_t>(head.data() + kLengthBytes) !=
+      MaskCrc32c(Crc32c(head.substr(0, kLengthBytes)))) {
     if (at == 0 && (absl::StartsWith(head, "\x1f\x8b") || absl::StartsWith(head, "\x78"))) {
       return cursor.Bad(at,
                         "is compressed, so nothing in it can be read by its place: write it "
@@ -28,7 +29,7 @@ absl::StatusOr<uint64_t> ReadLength(FileCursor& cursor) {
     }
     return cursor.Bad(at, "is no header of a TFRecord: its checksum is wrong");
   }
-  const uint64_t length = LittleEndian64(head, 0);
+  const uint64_t length = ReadLittleEndian<uint64_t>(head.data());
   if (cursor.remaining() < kCrcBytes || length > cursor.remaining() - kCrcBytes) {
     return cursor.Bad(at, absl::StrCat("a record should have ", length, " bytes, but the file has ",
                                        cursor.remaining(), " more: it is cut off"));
@@ -47,7 +48,7 @@ absl::Status VerifyRecord(FileCursor& cursor, uint64_t length) {
     left -= bytes;
   }
   MUSTER_ASSIGN_OR_RETURN(const absl::string_view stored, cursor.Read(kCrcBytes));
-  if (LittleEndian32(stored, 0) == MaskCrc32c(crc)) return absl::OkStatus();
+  if (ReadLittleEndian<uint32_t>(stored.data()) == MaskCrc32c(crc)) return absl::OkStatus();
   return cursor.Bad(
       begin, absl::StrCat("a record of ", length, " bytes is damaged: its checksum ", "is wrong"));
 }

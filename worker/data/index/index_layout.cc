@@ -2,7 +2,7 @@
 
 #include <xxhash.h>
 
-#include "common/base/little_endian.h"
+#include "common/fs/little_endian.h"
 
 namespace muster::worker {
 namespace {

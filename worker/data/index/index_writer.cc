@@ -10,9 +10,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/little_endian.h"
 #include "common/base/status_macros.h"
 #include "common/ckpt/block_hasher.h"
+#include "common/fs/little_endian.h"
 #include "worker/data/index/index_layout.h"
 
 namespace muster::worker {

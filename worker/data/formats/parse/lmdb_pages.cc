@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "worker/data/formats/parse/little_endian.h"
+#include "common/fs/little_endian.h"
 
 namespace muster::worker {
 namespace {
@@ -55,34 +55,36 @@ absl::StatusOr<MetaPage> ReadMeta(FileCursor& cursor, uint64_t at) {
     return cursor.Bad(at, "is no LMDB file, or cut off: its meta pages are missing");
   }
   MUSTER_ASSIGN_OR_RETURN(const absl::string_view page, cursor.Read(kMetaBytes));
-  const uint32_t magic = LittleEndian32(page, kMagicAt);
+  const uint32_t magic = ReadLittleEndian<uint32_t>(page.data() + kMagicAt);
   if (magic == kSwappedMagic) {
     return cursor.Bad(at,
                       "was written on a big-endian machine: copy it with mdb_dump there and "
                       "mdb_load here");
   }
-  if (magic != kLmdbMagic && LittleEndian32(page, kMagicAtIn32Bit) == kLmdbMagic) {
+  if (magic != kLmdbMagic &&
+      ReadLittleEndian<uint32_t>(page.data() + kMagicAtIn32Bit) == kLmdbMagic) {
     return cursor.Bad(at,
                       "was written on a 32-bit machine: copy it with mdb_dump there and "
                       "mdb_load here");
   }
-  if (magic != kLmdbMagic || (LittleEndian16(page, kFlagsAt) & kMetaPage) == 0) {
+  if (magic != kLmdbMagic ||
+      (ReadLittleEndian<uint16_t>(page.data() + kFlagsAt) & kMetaPage) == 0) {
     return cursor.Bad(at, "is no LMDB file");
   }
-  const uint32_t version = LittleEndian32(page, kVersionAt);
+  const uint32_t version = ReadLittleEndian<uint32_t>(page.data() + kVersionAt);
   if (version != kLmdbVersion) {
     return cursor.Bad(
         at, absl::StrCat("has LMDB's format ", version, ", want ", kLmdbVersion, " of LMDB 0.9"));
   }
   MetaPage meta;
-  meta.page_bytes = LittleEndian32(page, kPageBytesAt);
-  meta.transaction = LittleEndian64(page, kTransactionAt);
-  meta.flags = LittleEndian16(page, kMainAt + kDbFlags);
-  meta.depth = LittleEndian16(page, kMainAt + kDbDepth);
-  meta.branches = LittleEndian64(page, kMainAt + kDbBranches);
-  meta.leaves = LittleEndian64(page, kMainAt + kDbLeaves);
-  meta.entries = LittleEndian64(page, kMainAt + kDbEntries);
-  meta.root = LittleEndian64(page, kMainAt + kDbRoot);
+  meta.page_bytes = ReadLittleEndian<uint32_t>(page.data() + kPageBytesAt);
+  meta.transaction = ReadLittleEndian<uint64_t>(page.data() + kTransactionAt);
+  meta.flags = ReadLittleEndian<uint16_t>(page.data() + kMainAt + kDbFlags);
+  meta.depth = ReadLittleEndian<uint16_t>(page.data() + kMainAt + kDbDepth);
+  meta.branches = ReadLittleEndian<uint64_t>(page.data() + kMainAt + kDbBranches);
+  meta.leaves = ReadLittleEndian<uint64_t>(page.data() + kMainAt + kDbLeaves);
+  meta.entries = ReadLittleEndian<uint64_t>(page.data() + kMainAt + kDbEntries);
+  meta.root = ReadLittleEndian<uint64_t>(page.data() + kMainAt + kDbRoot);
   const bool is_power = (meta.page_bytes & (meta.page_bytes - 1)) == 0;
   if (!is_power || meta.page_bytes < kLeastPageBytes || meta.page_bytes > kMostPageBytes) {
     return cursor.Bad(at, absl::StrCat("is damaged: pages of ", meta.page_bytes, " bytes"));
@@ -92,7 +94,7 @@ absl::StatusOr<MetaPage> ReadMeta(FileCursor& cursor, uint64_t at) {
 
 // Where the page's nodes begin: so many uint16 behind its header.
 absl::StatusOr<size_t> NodeCount(const FileCursor& cursor, uint64_t at, absl::string_view page) {
-  const size_t lower = LittleEndian16(page, kLowerAt);
+  const size_t lower = ReadLittleEndian<uint16_t>(page.data() + kLowerAt);
   // In a page of 64 KiB nothing tells 65,536 from 0, but no page has so many nodes.
   if (lower < kPageHeadBytes || lower > page.size() || (lower - kPageHeadBytes) % 2 != 0) {
     return cursor.Bad(at, "is a damaged page: its list of nodes does not fit into it");
@@ -103,9 +105,9 @@ absl::StatusOr<size_t> NodeCount(const FileCursor& cursor, uint64_t at, absl::st
 // Where the node number `i` begins, with its head and its key within the page.
 absl::StatusOr<size_t> NodeAt(const FileCursor& cursor, uint64_t at, absl::string_view page,
                               size_t i) {
-  const size_t node = LittleEndian16(page, kPageHeadBytes + 2 * i);
+  const size_t node = ReadLittleEndian<uint16_t>(page.data() + kPageHeadBytes + 2 * i);
   if (node < kPageHeadBytes || node + kNodeHeadBytes > page.size() ||
-      LittleEndian16(page, node + 6) > page.size() - node - kNodeHeadBytes) {
+      ReadLittleEndian<uint16_t>(page.data() + node + 6) > page.size() - node - kNodeHeadBytes) {
     return cursor.Bad(at, absl::StrCat("is a damaged page: node ", i, " reaches out of it"));
   }
   return node;
@@ -164,10 +166,10 @@ absl::StatusOr<std::string> LmdbPages::ReadPage(uint64_t number) {
   cursor_.SeekTo(number * page_bytes_);
   MUSTER_ASSIGN_OR_RETURN(const absl::string_view bytes, cursor_.Read(page_bytes_));
   std::string page(bytes);
-  if (LittleEndian64(page, 0) == number) return page;
-  return cursor_.Bad(
-      number * page_bytes_,
-      absl::StrCat("is damaged: page ", number, " says that it is page ", LittleEndian64(page, 0)));
+  if (ReadLittleEndian<uint64_t>(page.data()) == number) return page;
+  return cursor_.Bad(number * page_bytes_,
+                     absl::StrCat("is damaged: page ", number, " says that it is page ",
+                                  ReadLittleEndian<uint64_t>(page.data())));
 }
 
 // A page of `level`, the root's being 1. No page of a sound tree is walked twice, so that their
@@ -179,7 +181,7 @@ absl::Status LmdbPages::WalkPage(uint64_t number, uint32_t level, Visit visit) {
                                        " pages that it should"));
   }
   MUSTER_ASSIGN_OR_RETURN(const std::string page, ReadPage(number));
-  const uint16_t kind = LittleEndian16(page, kFlagsAt) & kPageKinds;
+  const uint16_t kind = ReadLittleEndian<uint16_t>(page.data() + kFlagsAt) & kPageKinds;
   if (level == depth_ && kind == kLeafPage) return VisitLeaf(at, page, visit);
   if (level == depth_ || kind != kBranchPage) {
     return cursor_.Bad(
@@ -188,7 +190,8 @@ absl::Status LmdbPages::WalkPage(uint64_t number, uint32_t level, Visit visit) {
   MUSTER_ASSIGN_OR_RETURN(const size_t count, NodeCount(cursor_, at, page));
   for (size_t i = 0; i < count; ++i) {
     MUSTER_ASSIGN_OR_RETURN(const size_t node, NodeAt(cursor_, at, page, i));
-    const uint64_t below = LittleEndian(page, node, 6);
+    const uint64_t below = (ReadLittleEndian<uint32_t>(page.data() + node) |
+                            uint64_t{ReadLittleEndian<uint16_t>(page.data() + node + 4)} << 32);
     MUSTER_RETURN_IF_ERROR(WalkPage(below, level + 1, visit));
   }
   return absl::OkStatus();
@@ -199,7 +202,8 @@ absl::Status LmdbPages::VisitLeaf(uint64_t at, absl::string_view page, Visit vis
   for (size_t i = 0; i < count; ++i) {
     MUSTER_ASSIGN_OR_RETURN(const size_t node, NodeAt(cursor_, at, page, i));
     Entry entry;
-    entry.key = page.substr(node + kNodeHeadBytes, LittleEndian16(page, node + 6));
+    entry.key =
+        page.substr(node + kNodeHeadBytes, ReadLittleEndian<uint16_t>(page.data() + node + 6));
     MUSTER_RETURN_IF_ERROR(FindValue(at, page, node, entry));
     if (++entries_walked_ > entries_) {
       return cursor_.Bad(at, absl::StrCat("is damaged: it has more than the ", entries_,
@@ -212,12 +216,12 @@ absl::Status LmdbPages::VisitLeaf(uint64_t at, absl::string_view page, Visit vis
 
 // Behind the key, or in pages of its own, whose first has a header.
 absl::Status LmdbPages::FindValue(uint64_t at, absl::string_view page, size_t node, Entry& entry) {
-  const uint16_t flags = LittleEndian16(page, node + 4);
+  const uint16_t flags = ReadLittleEndian<uint16_t>(page.data() + node + 4);
   if ((flags & (kNamedDatabase | kSeveralValues)) != 0) {
     return cursor_.Bad(at, absl::StrCat("key ", entry.key, " is a database of its own: want the ",
                                         "pictures in the main one"));
   }
-  entry.size = LittleEndian32(page, node);
+  entry.size = ReadLittleEndian<uint32_t>(page.data() + node);
   const size_t value = node + kNodeHeadBytes + entry.key.size();
   if ((flags & kBigValue) == 0) {
     if (entry.size > page.size() - value) {
@@ -230,7 +234,7 @@ absl::Status LmdbPages::FindValue(uint64_t at, absl::string_view page, size_t no
   if (page.size() - value < 8) {
     return cursor_.Bad(at, absl::StrCat("is a damaged page: ", entry.key, " has no value"));
   }
-  const uint64_t number = LittleEndian64(page, value);
+  const uint64_t number = ReadLittleEndian<uint64_t>(page.data() + value);
   const uint64_t pages = cursor_.size() / page_bytes_;
   if (number < 2 || number >= pages) {
     return cursor_.Bad(at, absl::StrCat("is damaged or cut off: the value of ", entry.key,
@@ -243,9 +247,10 @@ absl::Status LmdbPages::FindValue(uint64_t at, absl::string_view page, size_t no
   }
   cursor_.SeekTo(number * page_bytes_);
   MUSTER_ASSIGN_OR_RETURN(const absl::string_view head, cursor_.Read(kPageHeadBytes));
-  const uint64_t held = uint64_t{LittleEndian32(head, kOverflowPagesAt)} * page_bytes_;
-  if (LittleEndian64(head, 0) == number &&
-      (LittleEndian16(head, kFlagsAt) & kPageKinds) == kOverflowPage &&
+  const uint64_t held =
+      uint64_t{ReadLittleEndian<uint32_t>(head.data() + kOverflowPagesAt)} * page_bytes_;
+  if (ReadLittleEndian<uint64_t>(head.data()) == number &&
+      (ReadLittleEndian<uint16_t>(head.data() + kFlagsAt) & kPageKinds) == kOverflowPage &&
       entry.size + kPageHeadBytes <= held) {
     return absl::OkStatus();
   }

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-namespace muster {
+namespace muster::worker {
 
 class Stopwatch {
  public:
@@ -16,4 +16,4 @@ class Stopwatch {
   const std::chrono::steady_clock::time_point start_;
 };
 
-}  // namespace muster
+}  // namespace muster::worker
