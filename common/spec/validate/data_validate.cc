@@ -123,10 +123,11 @@ class DataValidator : public SpecChecks {
     const std::string path = "train.data.images.";
     Given(path + "path", "the folder of pictures, or of shards", images.has_path(), images.path());
     Whole(path + "size", images.size(), 8, 1024);
-    if (images.channels() != 1 && images.channels() != 3)
+    const bool channels = images.channels() == 1 || images.channels() == 3;
+    if (!channels)
       Fault(path + "channels", absl::StrCat("must be 1 or 3; got ", images.channels()));
     for (const auto& [name, values] : {std::pair("mean", &images.mean()), {"std", &images.std()}}) {
-      if (values->size() != static_cast<int>(images.channels())) {
+      if (channels && values->size() != static_cast<int>(images.channels())) {
         Fault(path + name, absl::StrCat("must have a number for each of ", images.channels(),
                                         " channels; got ", values->size()));
       }

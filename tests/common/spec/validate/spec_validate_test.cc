@@ -74,7 +74,7 @@ TEST(SpecDefaultsTest, EveryDefaultIsWrittenOut) {
       R"("checkpoint":{"every_steps":0,"every_epochs":1,"keep_last":3,"every":"0s"},)"
       R"("restart":{"max_restarts":5,"backoff":"1s","max_backoff":"1m","controller_lost_timeout":"1h","progress_timeout":"10m"},)"
       R"("train":{"model":{"mlp":{"hidden":[256,256]}},)"
-      R"("data":{"synthetic":{"samples":4096,"shape":[3,32,32],"classes":10},"subset":0},"batch_size":8,"epochs":1.0,)"
+      R"("data":{"synthetic":{"samples":4096,"shape":[3,32,32],"classes":10},"subset":0,"threads":0},"batch_size":8,"epochs":1.0,)"
       R"("optimizer":{"name":"adamw","lr":0.001,"weight_decay":0.01,"beta1":0.9,"beta2":0.999,"eps":1e-08,)"
       R"("layer_decay":1.0,"decay_norms_and_biases":false},)"
       R"("schedule":{"name":"cosine","warmup_steps":0,"final_fraction":0.0,"start_fraction":0.0},"precision":"fp32","clip_norm":0.0,)"
@@ -315,6 +315,18 @@ train: {model: {gpt2: {}}, data: {text: {path: /d, context: 64}}, batch_size: 8,
   EXPECT_THAT(Texts(ValidateSpec(plugin)), IsEmpty());
 }
 
+// Grey pictures, with every default.
+v1::Images& GoodImages(v1::JobSpec& spec) {
+  v1::Images& images = *spec.mutable_train()->mutable_data()->mutable_images();
+  images.set_path("/d");
+  images.set_size(32);
+  images.set_channels(1);
+  images.add_mean(0.5);
+  images.add_std(0.5);
+  images.set_center_crop(0.875);
+  return images;
+}
+
 TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
   using Spec = v1::JobSpec;
   const struct {
@@ -515,21 +527,19 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
          d->add_std(0);
        },
        "train.data.numpy.std[0]: must be above 0"},
-      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_images(); },
+      {[](Spec& s) { GoodImages(s).clear_path(); },
        "train.data.images.path: is required: the folder of pictures, or of shards"},
-      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_images()->set_size(4); },
+      {[](Spec& s) { GoodImages(s).set_size(4); },
        "train.data.images.size: must be from 8 to 1024; got 4"},
-      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_images()->set_channels(2); },
+      {[](Spec& s) { GoodImages(s).set_channels(2); },
        "train.data.images.channels: must be 1 or 3; got 2"},
-      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_images()->add_mean(0.5); },
-       "train.data.images.mean: must have a number for each of 3 channels; got 1"},
-      {[](Spec& s) {
-         for (int i = 0; i < 3; ++i)
-           s.mutable_train()->mutable_data()->mutable_images()->add_std(0);
-       },
-       "train.data.images.std[0]: must be above 0"},
-      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_images()->set_center_crop(1.5); },
+      {[](Spec& s) { GoodImages(s).add_mean(0.5); },
+       "train.data.images.mean: must have a number for each of 1 channels; got 2"},
+      {[](Spec& s) { GoodImages(s).set_std(0, 0); }, "train.data.images.std[0]: must be above 0"},
+      {[](Spec& s) { GoodImages(s).set_center_crop(1.5); },
        "train.data.images.center_crop: must be above 0"},
+      {[](Spec& s) { GoodImages(s).set_classes(2'000'000); },
+       "train.data.images.classes: must be from 0 to 1000000"},
       {[](Spec& s) { s.mutable_train()->mutable_data()->set_threads(257); },
        "train.data.threads: must be from 0 to 256; got 257"},
       {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_csv()->set_target("y"); },
