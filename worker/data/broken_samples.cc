@@ -5,6 +5,7 @@
 
 namespace muster::worker {
 bool BrokenSamples::Has(Split split, int64_t id) const {
+  if (!any_) return false;
   MutexLock lock(mutex_);
   return samples_.count({split, id}) > 0;
 }
@@ -18,6 +19,7 @@ absl::Status BrokenSamples::Add(Split split, int64_t id, const std::string& name
     MutexLock lock(mutex_);
     is_new = samples_.insert({split, id}).second;
     count = samples_.size();
+    any_ = true;
   }
   if (count > limit_) {
     return absl::Status(why.code(), absl::StrCat(named.message(), "; ", count,

@@ -4,6 +4,7 @@
 // Shared by the threads that make a rank's batches. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -36,6 +37,7 @@ class BrokenSamples {
 
  private:
   const uint64_t limit_;
+  std::atomic<bool> any_ = false;  // mostly there is none, and nothing to lock for
   mutable Mutex mutex_;
   std::set<std::pair<Split, int64_t>> samples_ MUSTER_GUARDED_BY(mutex_);
 };

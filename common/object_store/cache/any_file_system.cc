@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/fs/cache_folder.h"
 #include "common/fs/errno_status.h"
 #include "common/object_store/aws_settings.h"
 #include "common/object_store/cache/block_cache.h"
@@ -22,16 +22,6 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kDefaultCacheBytes = uint64_t{100} << 30;
-
-std::string CacheFolder(const std::string& given) {
-  if (!given.empty()) return given;
-  if (std::string named = ProcessEnvironment("MUSTER_DATA_CACHE"); !named.empty()) return named;
-  if (const std::string cache = ProcessEnvironment("XDG_CACHE_HOME"); !cache.empty())
-    return absl::StrCat(cache, "/muster/blocks");
-  if (const std::string home = ProcessEnvironment("HOME"); !home.empty())
-    return absl::StrCat(home, "/.cache/muster/blocks");
-  return absl::StrCat("/var/tmp/muster-", ::getuid(), "/blocks");
-}
 
 absl::StatusOr<uint64_t> CacheBytes(uint64_t given) {
   if (given > 0) return given;
@@ -65,7 +55,8 @@ absl::StatusOr<AnyFileSystem::Remote*> AnyFileSystem::TheRemote() {
   if (remote_ == nullptr) {
     MUSTER_ASSIGN_OR_RETURN(AwsSettings settings, LoadAwsSettings(ProcessEnvironment, local_));
     BlockCacheOptions options;
-    options.folder = CacheFolder(options_.cache_folder);
+    options.folder = options_.cache_folder.empty() ? CacheFolder("MUSTER_DATA_CACHE", "blocks")
+                                                   : options_.cache_folder;
     MUSTER_ASSIGN_OR_RETURN(options.max_bytes, CacheBytes(options_.cache_bytes));
     auto remote = std::make_unique<Remote>(std::move(settings));
     const std::string folder = options.folder;

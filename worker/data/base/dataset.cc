@@ -19,18 +19,6 @@ std::array<Dataset::Part, 3> OneAfterTheOther(std::array<Dataset::Part, 3> parts
 
 }  // namespace
 
-const char* SplitName(Split split) {
-  switch (split) {
-    case Split::kTrain:
-      return "train";
-    case Split::kValidation:
-      return "validation";
-    case Split::kTest:
-      return "test";
-  }
-  return "unknown";
-}
-
 Dataset::Dataset(std::vector<int64_t> shape, Types types, int64_t classes, std::string fingerprint,
                  PixelScale pixels, std::vector<std::string> class_names)
     : shape_(std::move(shape)),

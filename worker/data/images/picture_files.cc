@@ -76,19 +76,16 @@ int64_t PictureFiles::size(Split split) const { return static_cast<int64_t>(inde
 absl::StatusOr<StoredSample> PictureFiles::Read(Split split, int64_t id,
                                                 std::string& storage) const {
   MUSTER_CHECK(id >= 0 && id < size(split), "a sample's id lies in its set");
-  MUSTER_ASSIGN_OR_RETURN(const FoundSample sample, index(split).At(static_cast<uint64_t>(id)));
-  MUSTER_ASSIGN_OR_RETURN(const SampleIndex::File file, index(split).FileAt(sample.file));
-  if (sample.offset > file.size_bytes || sample.size > file.size_bytes - sample.offset) {
-    return absl::DataLossError(
-        absl::StrCat(NameOf(split, id), ": the index has it outside of its file"));
-  }
+  MUSTER_ASSIGN_OR_RETURN(const SampleIndex::Place place,
+                          index(split).PlaceOf(static_cast<uint64_t>(id)));
+  const FoundSample& sample = place.sample;
   if (sample.size > kMostPictureBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         NameOf(split, id), " has ", sample.size, " bytes; a picture may have ", kMostPictureBytes));
   }
   storage.resize(sample.size + sizeof(int64_t));
-  MUSTER_RETURN_IF_ERROR(
-      ReadSample(*files_, std::string(file.path), sample.offset, sample.size, storage.data()));
+  MUSTER_RETURN_IF_ERROR(ReadSample(*files_, std::string(place.file.path), sample.offset,
+                                    sample.size, storage.data()));
   std::memcpy(storage.data() + sample.size, &sample.label, sizeof(int64_t));
   const absl::string_view all = storage;
   return StoredSample{all.substr(0, sample.size), all.substr(sample.size)};
@@ -96,19 +93,18 @@ absl::StatusOr<StoredSample> PictureFiles::Read(Split split, int64_t id,
 
 void PictureFiles::WillRead(Split split, const std::vector<int64_t>& ids) const {
   for (const int64_t id : ids) {
-    const absl::StatusOr<FoundSample> sample = index(split).At(static_cast<uint64_t>(id));
-    if (!sample.ok()) continue;  // Read says so
-    const absl::StatusOr<SampleIndex::File> file = index(split).FileAt(sample->file);
-    if (file.ok()) files_->WillRead(std::string(file->path), sample->offset, sample->size);
+    const absl::StatusOr<SampleIndex::Place> place =
+        index(split).PlaceOf(static_cast<uint64_t>(id));
+    if (!place.ok()) continue;  // Read says so
+    files_->WillRead(std::string(place->file.path), place->sample.offset, place->sample.size);
   }
 }
 
 std::string PictureFiles::NameOf(Split split, int64_t id) const {
-  const absl::StatusOr<FoundSample> sample = index(split).At(static_cast<uint64_t>(id));
-  if (!sample.ok()) return Dataset::NameOf(split, id);
-  const absl::StatusOr<SampleIndex::File> file = index(split).FileAt(sample->file);
-  return absl::StrCat("sample ", sample->key, " (number ", id, " of ", SplitName(split), ", in ",
-                      file.ok() ? file->path : "?", " from byte ", sample->offset, " on)");
+  const absl::StatusOr<SampleIndex::Place> place = index(split).PlaceOf(static_cast<uint64_t>(id));
+  if (!place.ok()) return Dataset::NameOf(split, id);
+  return absl::StrCat("sample ", place->sample.key, " (number ", id, " of ", SplitName(split),
+                      ", in ", place->file.path, " from byte ", place->sample.offset, " on)");
 }
 
 }  // namespace muster::worker

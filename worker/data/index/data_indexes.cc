@@ -1,7 +1,5 @@
 #include "worker/data/index/data_indexes.h"
 
-#include <stdlib.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -19,8 +17,10 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/ckpt/block_hasher.h"
+#include "common/fs/cache_folder.h"
 #include "common/fs/file_lock.h"
 #include "common/object_store/remote_path.h"
+#include "worker/data/base/sample_source.h"
 #include "worker/data/formats/image_folder.h"
 #include "worker/data/formats/lmdb.h"
 #include "worker/data/formats/record_io.h"
@@ -33,7 +33,7 @@
 namespace muster::worker {
 namespace {
 
-constexpr const char* kSplitNames[] = {"train", "validation", "test"};
+constexpr Split kSplits[] = {Split::kTrain, Split::kValidation, Split::kTest};
 // Part of an index's name: higher when the rules change by which samples are found.
 constexpr int kIndexRules = 1;
 constexpr absl::Duration kSignOfLife = absl::Seconds(1);  // between two calls of progress
@@ -46,11 +46,6 @@ constexpr uint64_t kHashParts = 10;
 // Without what may be secret in a signed URL, and is other in each.
 std::string PathForPeople(const std::string& path) {
   return IsRemotePath(path) ? UrlForPeople(path) : path;
-}
-
-std::string Environment(const char* name) {
-  const char* value = ::getenv(name);
-  return value == nullptr ? "" : value;
 }
 
 // Calls progress once a second, however often it is told.
@@ -190,8 +185,10 @@ class IndexMaker {
     return absl::OkStatus();
   }
   bool splits_off() const { return found_.validation.empty(); }
-  const std::vector<std::string>& FilesOf(size_t split) const {
-    return split == 0 ? found_.train : split == 1 ? found_.validation : found_.test;
+  const std::vector<std::string>& FilesOf(Split split) const {
+    return split == Split::kTrain        ? found_.train
+           : split == Split::kValidation ? found_.validation
+                                         : found_.test;
   }
 
   // By all that tells one state of the data from another, without reading them.
@@ -199,9 +196,9 @@ class IndexMaker {
     folder_ = options_.folder.empty() ? IndexFolder() : options_.folder;
     std::string what = absl::StrCat(kIndexRules, "\n", PathForPeople(options_.path), "\n",
                                     DataFormatName(found_.format), "\n");
-    for (size_t split = 0; split < 3; ++split) {
+    for (const Split split : kSplits) {
       for (const std::string& file : FilesOf(split)) {
-        absl::StrAppend(&what, kSplitNames[split], " ", PathForPeople(file));
+        absl::StrAppend(&what, SplitName(split), " ", PathForPeople(file));
         MUSTER_RETURN_IF_ERROR(AppendVersion(file, what));
       }
     }
@@ -241,17 +238,18 @@ class IndexMaker {
   absl::StatusOr<std::optional<DataIndexes>> Open() const {
     DataIndexes indexes;
     indexes.format = found_.format;
-    for (size_t split = 0; split < 3; ++split) {
-      auto index = SampleIndex::Open(IndexPath(absl::StrCat(kSplitNames[split], ".idx")));
+    for (const Split split : kSplits) {
+      auto index = SampleIndex::Open(IndexPath(absl::StrCat(SplitName(split), ".idx")));
       if (absl::IsNotFound(index.status())) return std::nullopt;
       if (absl::IsDataLoss(index.status())) {
         Log(LogLevel::kWarning, "index_broken", {{"error", index.status().message()}});
         return std::nullopt;
       }
       if (!index.ok()) return index.status();
-      indexes.splits[split] = *std::move(index);
       // One of another making would have other classes.
-      if (indexes.splits[split]->set() != indexes.splits[0]->set()) return std::nullopt;
+      if (split != Split::kTrain && (*index)->set() != indexes.splits[0]->set())
+        return std::nullopt;
+      indexes.splits[static_cast<size_t>(split)] = *std::move(index);
     }
     return indexes;
   }
@@ -260,14 +258,15 @@ class IndexMaker {
     Log(LogLevel::kInfo, "index_begun",
         {{"data", PathForPeople(options_.path)}, {"format", DataFormatName(found_.format)}});
     std::vector<std::unique_ptr<IndexWriter>> writers;
-    for (const char* name : kSplitNames) {
+    for (const Split split : kSplits) {
       writers.push_back(
-          std::make_unique<IndexWriter>(local_, IndexPath(absl::StrCat(name, ".idx"))));
+          std::make_unique<IndexWriter>(local_, IndexPath(absl::StrCat(SplitName(split), ".idx"))));
     }
     std::vector<std::string> classes = class_names_;
-    for (size_t split = 0; split < 3; ++split) {
-      std::vector<IndexWriter*> into = {writers[split].get()};
-      if (split == 0 && splits_off()) into = {writers[0].get(), writers[1].get(), writers[2].get()};
+    for (const Split split : kSplits) {
+      std::vector<IndexWriter*> into = {writers[static_cast<size_t>(split)].get()};
+      if (split == Split::kTrain && splits_off())
+        into = {writers[0].get(), writers[1].get(), writers[2].get()};
       SplitSink sink(into, progress_);
       MUSTER_RETURN_IF_ERROR(IndexFiles(FilesOf(split), sink, classes));
     }
@@ -384,13 +383,6 @@ absl::StatusOr<DataIndexes> OpenOrMakeIndexes(AnyFileSystem& data, FileSystem& l
   return IndexMaker(data, local, options, std::move(found)).OpenOrMake();
 }
 
-std::string IndexFolder() {
-  if (const std::string given = Environment("MUSTER_INDEX_DIR"); !given.empty()) return given;
-  if (const std::string cache = Environment("XDG_CACHE_HOME"); !cache.empty())
-    return absl::StrCat(cache, "/muster/index");
-  if (const std::string home = Environment("HOME"); !home.empty())
-    return absl::StrCat(home, "/.cache/muster/index");
-  return absl::StrCat("/var/tmp/muster-", ::getuid(), "/index");
-}
+std::string IndexFolder() { return CacheFolder("MUSTER_INDEX_DIR", "index"); }
 
 }  // namespace muster::worker

@@ -113,4 +113,14 @@ absl::StatusOr<SampleIndex::File> SampleIndex::FileAt(uint32_t file) const {
   return File{paths_.substr(begin, entry.path_end - begin), entry.size_bytes};
 }
 
+absl::StatusOr<SampleIndex::Place> SampleIndex::PlaceOf(uint64_t id) const {
+  MUSTER_ASSIGN_OR_RETURN(const FoundSample sample, At(id));
+  MUSTER_ASSIGN_OR_RETURN(const File file, FileAt(sample.file));
+  if (sample.offset > file.size_bytes || sample.size > file.size_bytes - sample.offset) {
+    return absl::DataLossError(absl::StrCat(file.path, ": the index has the sample ", sample.key,
+                                            " outside of it: `muster data index --anew`"));
+  }
+  return Place{sample, file};
+}
+
 }  // namespace muster::worker

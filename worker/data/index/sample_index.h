@@ -45,6 +45,14 @@ class SampleIndex {
   // Requires file < files.
   absl::StatusOr<File> FileAt(uint32_t file) const;
 
+  // A sample with the file that it lies in. Requires id < size. DATA_LOSS when either entry is
+  // broken, or the sample does not lie in the file.
+  struct Place {
+    FoundSample sample;
+    File file;
+  };
+  absl::StatusOr<Place> PlaceOf(uint64_t id) const;
+
   // Empty: the data does not say. Else label l is class_names()[l].
   const std::vector<std::string>& class_names() const { return class_names_; }
   // The least label and the greatest; kNoLabel both: some sample has none, or there are none.

@@ -27,14 +27,9 @@ AnyFileSystem& DataFileSystem() {
   return *files;
 }
 
-const char* NameOfSplit(Split split) {
-  constexpr const char* kNames[] = {"train", "validation", "test"};
-  return kNames[static_cast<size_t>(split)];
-}
-
 absl::StatusOr<Split> SplitOfName(absl::string_view name) {
   for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest})
-    if (name == NameOfSplit(split)) return split;
+    if (name == SplitName(split)) return split;
   return absl::InvalidArgumentError(
       absl::StrCat("there is no split ", name, ": want train, validation or test"));
 }
@@ -47,15 +42,13 @@ std::vector<Split> OwnSplits(const DataIndexes& indexes) {
 }
 
 absl::StatusOr<StoredPlace> PlaceOfSample(const SampleIndex& index, uint64_t id) {
-  MUSTER_ASSIGN_OR_RETURN(const FoundSample sample, index.At(id));
-  MUSTER_ASSIGN_OR_RETURN(const SampleIndex::File file, index.FileAt(sample.file));
-  if (sample.offset > file.size_bytes || sample.size > file.size_bytes - sample.offset) {
-    return absl::DataLossError(absl::StrCat(file.path, ": the index has the sample ", sample.key,
-                                            " outside of it: `muster data index --anew`"));
-  }
-  return StoredPlace{
-      id,          std::string(sample.key), std::string(file.path), sample.offset, sample.size,
-      sample.label};
+  MUSTER_ASSIGN_OR_RETURN(const SampleIndex::Place place, index.PlaceOf(id));
+  return StoredPlace{id,
+                     std::string(place.sample.key),
+                     std::string(place.file.path),
+                     place.sample.offset,
+                     place.sample.size,
+                     place.sample.label};
 }
 
 absl::StatusOr<uint64_t> FindSample(const SampleIndex& index, absl::string_view key_or_number) {

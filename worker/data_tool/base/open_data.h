@@ -22,8 +22,6 @@ AnyFileSystem& DataFileSystem();
 
 // "train", "validation" or "test"; INVALID_ARGUMENT for another word.
 absl::StatusOr<Split> SplitOfName(absl::string_view name);
-// The same words.
-const char* NameOfSplit(Split split);
 
 inline const SampleIndex& IndexOf(const DataIndexes& indexes, Split split) {
   return *indexes.splits[static_cast<size_t>(split)];

@@ -20,11 +20,11 @@ void PrintIndexJson(const DataIndexes& indexes, const IndexFlags& flags, DataToo
   nlohmann::json splits = nlohmann::json::object();
   for (const Split split : OwnSplits(indexes)) {
     const SampleIndex& index = IndexOf(indexes, split);
-    splits[NameOfSplit(split)] = {{"samples", index.size()},
-                                  {"bytes", index.sample_bytes()},
-                                  {"files", index.files()},
-                                  {"fingerprint", index.fingerprint()},
-                                  {"index", index.path()}};
+    splits[SplitName(split)] = {{"samples", index.size()},
+                                {"bytes", index.sample_bytes()},
+                                {"files", index.files()},
+                                {"fingerprint", index.fingerprint()},
+                                {"index", index.path()}};
   }
   const SampleIndex& train = IndexOf(indexes, Split::kTrain);
   const nlohmann::json json = {{"path", flags.path},
@@ -46,7 +46,7 @@ absl::StatusOr<int> RunIndex(const IndexFlags& flags, DataTool& tool) {
   TextTable table({"split", ">samples", ">bytes", ">files", "index"});
   for (const Split split : OwnSplits(indexes)) {
     const SampleIndex& index = IndexOf(indexes, split);
-    table.Add({NameOfSplit(split), WithCommas(index.size()),
+    table.Add({SplitName(split), WithCommas(index.size()),
                HumanBytes(static_cast<double>(index.sample_bytes())), WithCommas(index.files()),
                index.path()});
   }

@@ -21,13 +21,13 @@ absl::StatusOr<int> RunSplit(SplitRequest request, DataTool& tool) {
   if (tool.json) {
     nlohmann::json json = {{"out", request.out}};
     for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest})
-      json[NameOfSplit(split)] = counts[static_cast<size_t>(split)];
+      json[SplitName(split)] = counts[static_cast<size_t>(split)];
     tool.out << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
     return kSound;
   }
   TextTable table({"split", ">pictures"});
   for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest})
-    table.Add({NameOfSplit(split), WithCommas(counts[static_cast<size_t>(split)])});
+    table.Add({SplitName(split), WithCommas(counts[static_cast<size_t>(split)])});
   tool.out << table.Render() << request.out << " holds links to " << request.path << "\n";
   return kSound;
 }

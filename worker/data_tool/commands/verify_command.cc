@@ -21,7 +21,7 @@ struct VerifyFlags {
 void PrintVerifyJson(const VerifyReport& report, DataTool& tool) {
   nlohmann::json listed = nlohmann::json::array();
   for (const BrokenSample& sample : report.listed) {
-    listed.push_back({{"split", NameOfSplit(sample.split)},
+    listed.push_back({{"split", SplitName(sample.split)},
                       {"key", sample.key},
                       {"number", sample.id},
                       {"file", sample.file},
@@ -40,7 +40,7 @@ void PrintVerifyTable(const VerifyReport& report, const VerifyFlags& flags, Data
   TextTable table({"split", ">number", "key", "file", ">offset", "reason"});
   for (const BrokenSample& sample : report.listed) {
     const bool whole_file = sample.key.empty();
-    table.Add({NameOfSplit(sample.split), whole_file ? "-" : absl::StrCat(sample.id),
+    table.Add({SplitName(sample.split), whole_file ? "-" : absl::StrCat(sample.id),
                whole_file ? "-" : Printable(sample.key), Printable(sample.file),
                whole_file ? "-" : absl::StrCat(sample.offset), Printable(sample.reason)});
   }

@@ -93,7 +93,7 @@ class LinkTree {
       return absl::FailedPreconditionError(
           absl::StrCat(file, " does not lie in ", root_, ": `muster data index --anew`"));
     }
-    const std::string link = absl::StrCat(part_, "/", NameOfSplit(split), "/", below);
+    const std::string link = absl::StrCat(part_, "/", SplitName(split), "/", below);
     if (std::string folder = ParentFolder(link); folder != folder_) {
       MUSTER_RETURN_IF_ERROR(local_.MakeDirectories(folder));
       folder_ = std::move(folder);

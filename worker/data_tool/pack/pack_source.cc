@@ -68,8 +68,8 @@ absl::Status PackSource::MakeSets(bool sets_are_named) {
     there.push_back(index);
     bytes_ += index->sample_bytes();
     samples_ += index->size();
-    absl::StrAppend(&fingerprint_, NameOfSplit(split), ":", index->fingerprint(), " ");
-    if (options_.validation == 0) sets_.emplace_back(NameOfSplit(split), std::vector{index});
+    absl::StrAppend(&fingerprint_, SplitName(split), ":", index->fingerprint(), " ");
+    if (options_.validation == 0) sets_.emplace_back(SplitName(split), std::vector{index});
   }
   if (options_.validation == 0) return absl::OkStatus();
   if (sets_are_named) {

@@ -133,7 +133,7 @@ absl::StatusOr<std::array<std::unique_ptr<SampleIndex>, 3>> SpoolParquet(
   for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
     const auto number = static_cast<size_t>(split);
     if (files[number]->empty()) continue;
-    SplitIndexer indexer(data, local, spooling, NameOfSplit(split));
+    SplitIndexer indexer(data, local, spooling, SplitName(split));
     MUSTER_ASSIGN_OR_RETURN(indexes[number], indexer.Run(*files[number]));
   }
   return indexes;

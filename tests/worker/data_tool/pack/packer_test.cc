@@ -37,7 +37,7 @@ class PackerTest : public ToolDataTest {
     ASSERT_OK_AND_ASSIGN(const DataIndexes after, OpenAll(packed));
     for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
       const SampleIndex &one = IndexOf(before, split), &other = IndexOf(after, split);
-      ASSERT_EQ(one.size(), other.size()) << NameOfSplit(split);
+      ASSERT_EQ(one.size(), other.size()) << SplitName(split);
       EXPECT_EQ(one.class_names(), other.class_names());
       for (uint64_t id = 0; id < one.size(); ++id) {
         ASSERT_OK_AND_ASSIGN(const StoredPlace was, PlaceOfSample(one, id));
