@@ -178,6 +178,14 @@ class TrainingBatch final : public SlottedBatch {
 
 }  // namespace
 
+std::vector<int64_t> Loader::IdsAt(uint64_t step, const Shard& places) const {
+  std::vector<int64_t> ids = sampler_.Ids(step, places);
+  if (sampler_.in_windows()) {
+    for (int64_t& id : ids) id = dataset_.IdInStorage(id);
+  }
+  return ids;
+}
+
 std::unique_ptr<PendingBatch> Loader::BeginTrainBatch(uint64_t step, uint32_t rank,
                                                       uint32_t world) const {
   const bool mixes = augmenter_ != nullptr && augmenter_->config().mixes();
@@ -185,7 +193,10 @@ std::unique_ptr<PendingBatch> Loader::BeginTrainBatch(uint64_t step, uint32_t ra
   MUSTER_CHECK(global > 0, "a training step lies before the sampler's limit");
   const Shard share = ShardOf(global, rank, world);
   const Shard read = mixes ? WholePairs(share, global) : share;
-  std::vector<int64_t> ids = sampler_.Ids(step, read);
+  std::vector<int64_t> ids = IdsAt(step, read);
+  if (const uint64_t later = step + sampler_.steps_in_window(); later > step)
+    dataset_.WillRead(Split::kTrain,
+                      IdsAt(later, ShardOf(sampler_.GlobalBatch(later), rank, world)));
   if (ids.empty()) {
     for (int64_t i = 0; i < kStandIns; ++i) {
       ids.push_back(i % static_cast<int64_t>(sampler_.samples()));

@@ -14,7 +14,7 @@
 #include "worker/data/augment/augment.h"
 #include "worker/data/base/dataset.h"
 #include "worker/data/broken_samples.h"
-#include "worker/data/sampler.h"
+#include "worker/data/order/sampler.h"
 #include "worker/data/transform.h"
 
 namespace muster::worker {
@@ -95,6 +95,7 @@ class Loader {
   const Sampler& sampler() const { return sampler_; }
 
  private:
+  std::vector<int64_t> IdsAt(uint64_t step, const Shard& places) const;
   const Dataset& dataset_;
   Sampler sampler_;
   const Augmenter* augmenter_;

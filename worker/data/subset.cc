@@ -3,7 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "worker/data/sampler.h"
+#include "common/base/check.h"
+#include "worker/data/order/permutation.h"
 
 namespace muster::worker {
 namespace {
@@ -32,6 +33,15 @@ class Subset final : public Dataset {
     for (const int64_t id : ids) in_whole.push_back(IdInWhole(split, id));
     whole_->WillRead(split, in_whole);
   }
+  // The same places where the training set is whole.
+  int64_t IdInStorage(int64_t place) const override {
+    MUSTER_CHECK(split_ != Split::kTrain, "a subset is not read in the order of storage");
+    return whole_->IdInStorage(place);
+  }
+  std::vector<uint64_t> source_sizes() const override {
+    if (split_ == Split::kTrain) return Dataset::source_sizes();
+    return whole_->source_sizes();
+  }
   std::string NameOf(Split split, int64_t id) const override {
     return whole_->NameOf(split, IdInWhole(split, id));
   }
@@ -46,7 +56,7 @@ class Subset final : public Dataset {
  private:
   int64_t IdInWhole(Split split, int64_t id) const {
     if (split != split_) return id;
-    return static_cast<int64_t>(Permute(/*seed=*/0, /*epoch=*/0,
+    return static_cast<int64_t>(Permute(/*seed=*/0, /*round=*/0,
                                         static_cast<uint64_t>(whole_->size(split)),
                                         static_cast<uint64_t>(id)));
   }

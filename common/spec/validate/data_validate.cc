@@ -11,54 +11,32 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kMostSampleValues = 1ull << 26;
+constexpr uint64_t kMostSamples = 1'000'000'000'000;
+constexpr int kMostSources = 1000;
+constexpr int kMostPhases = 1000;
 
 class DataValidator : public SpecChecks {
  public:
   using SpecChecks::SpecChecks;
 
   void Check(const v1::Train& train) {
-    switch (train.data().source_case()) {
-      case v1::Data::SOURCE_NOT_SET:
-        Fault("train.data",
-              absl::StrCat("is required: one of ", MembersOf(*v1::Data::descriptor(), "source")));
-        break;
-      case v1::Data::kSynthetic:
-        Check(train.data().synthetic(), PictureModel(train.model()));
-        break;
-      case v1::Data::kDigits:
-        Check(train.data().digits());
-        break;
-      case v1::Data::kCifarBin:
-        Given("train.data.cifar_bin.path", "the folder that holds data_batch_1.bin or train.bin",
-              train.data().cifar_bin().has_path(), train.data().cifar_bin().path());
-        break;
-      case v1::Data::kNumpy:
-        Check(train.data().numpy());
-        break;
-      case v1::Data::kImages:
-        Check(train.data().images());
-        break;
-      case v1::Data::kCsv:
-        Check(train.data().csv());
-        break;
-      case v1::Data::kText:
-        Given("train.data.text.path", "the text file, or the folder of text files",
-              train.data().text().has_path(), train.data().text().path());
-        Whole("train.data.text.context", train.data().text().context(), 1, kMostContext);
-        CheckLanguageModel(train.model());
-        break;
-      case v1::Data::kTokens:
-        Given("train.data.tokens.path", "the folder that holds train.bin and val.bin",
-              train.data().tokens().has_path(), train.data().tokens().path());
-        Whole("train.data.tokens.context", train.data().tokens().context(), 1, kMostContext);
-        Whole("train.data.tokens.vocabulary", train.data().tokens().vocabulary(), 2,
-              kMostVocabulary);
-        CheckLanguageModel(train.model());
-        break;
+    const v1::Data& data = train.data();
+    if (data.has_mixture()) {
+      CheckMixture(data.mixture(), train.model());
+      if (data.subset() > 0)
+        Fault("train.data.subset",
+              "is not for a mixture: its weights say how much there is of each");
+    } else {
+      CheckSource("train.data", data, train.model());
     }
-    Whole("train.data.threads", train.data().threads(), 0, 256);
-    Whole("train.data.subset", train.data().subset(), 0, 1'000'000'000'000);
-    Whole("train.validate_samples", train.validate_samples(), 0, 1'000'000'000'000);
+    Whole("train.data.threads", data.threads(), 0, 256);
+    Whole("train.data.subset", data.subset(), 0, kMostSamples);
+    Whole("train.data.shuffle_window", data.shuffle_window(), 0, kMostSamples);
+    if (data.subset() > 0 && data.shuffle_window() > 0) {
+      Fault("train.data.shuffle_window",
+            "is not for a subset, whose samples lie anywhere: leave one of them out");
+    }
+    Whole("train.validate_samples", train.validate_samples(), 0, kMostSamples);
     Check(train.augment());
   }
 
@@ -83,44 +61,130 @@ class DataValidator : public SpecChecks {
     }
   }
 
-  void Check(const v1::Synthetic& synthetic, absl::string_view picture_model) {
+  // `data` is a v1::Data without a mixture, or a source of one.
+  template <typename Data>
+  void CheckSource(const std::string& path, const Data& data, const v1::Model& model) {
+    if (data.has_synthetic())
+      return Check(path + ".synthetic", data.synthetic(), PictureModel(model));
+    if (data.has_digits()) return Check(path + ".digits", data.digits());
+    if (data.has_cifar_bin()) {
+      return Given(path + ".cifar_bin.path", "the folder that holds data_batch_1.bin or train.bin",
+                   data.cifar_bin().has_path(), data.cifar_bin().path());
+    }
+    if (data.has_numpy()) return Check(path + ".numpy", data.numpy());
+    if (data.has_images()) return Check(path + ".images", data.images());
+    if (data.has_csv()) return Check(path + ".csv", data.csv());
+    if (data.has_text()) {
+      Given(path + ".text.path", "the text file, or the folder of text files",
+            data.text().has_path(), data.text().path());
+      Whole(path + ".text.context", data.text().context(), 1, kMostContext);
+      return CheckLanguageModel(path, model);
+    }
+    if (data.has_tokens()) {
+      Given(path + ".tokens.path", "the folder that holds train.bin and val.bin",
+            data.tokens().has_path(), data.tokens().path());
+      Whole(path + ".tokens.context", data.tokens().context(), 1, kMostContext);
+      Whole(path + ".tokens.vocabulary", data.tokens().vocabulary(), 2, kMostVocabulary);
+      return CheckLanguageModel(path, model);
+    }
+    Fault(path, absl::StrCat("is required: one of ", MembersOf(*Data::descriptor(), "source")));
+  }
+
+  void CheckMixture(const v1::Mixture& mixture, const v1::Model& model) {
+    const std::string path = "train.data.mixture.";
+    Count(path + "sources", mixture.sources_size(), kMostSources);
+    if (mixture.sources_size() < 2)
+      Fault(path + "sources", "wants two or more: give a single one without a mixture");
+    std::vector<double> weights;
+    int weighted = 0;
+    for (int i = 0; i < mixture.sources_size(); ++i) {
+      const v1::MixtureSource& source = mixture.sources(i);
+      const std::string at = absl::StrCat(path, "sources[", i, "]");
+      CheckSource(at, source, model);
+      Text(at + ".name", source.name());
+      weighted += source.has_weight();
+      weights.push_back(source.weight());
+    }
+    if (weighted > 0 && weighted < mixture.sources_size())
+      Fault(path + "sources", "give a weight to all of them, or to none");
+    if (weighted > 0) CheckWeights(path + "sources", weights);
+    if (mixture.phases_size() > 0 && weighted == 0) {
+      Fault(path + "phases", "want sources with weights, which hold until the first phase");
+    }
+    CheckPhases(mixture);
+  }
+
+  void CheckPhases(const v1::Mixture& mixture) {
+    const std::string path = "train.data.mixture.phases";
+    Count(path, mixture.phases_size(), kMostPhases);
+    uint64_t before = 0;
+    for (int i = 0; i < mixture.phases_size(); ++i) {
+      const v1::MixturePhase& phase = mixture.phases(i);
+      const std::string at = absl::StrCat(path, "[", i, "]");
+      if (phase.from_step() <= before) {
+        Fault(at + ".from_step",
+              absl::StrCat("must be above ", before, "; got ", phase.from_step()));
+      }
+      Whole(at + ".from_step", phase.from_step(), 0, kMostSteps);
+      before = std::max(before, phase.from_step());
+      if (phase.weights_size() != mixture.sources_size()) {
+        Fault(at + ".weights",
+              absl::StrCat("must have a number for each of ", mixture.sources_size(),
+                           " sources; got ", phase.weights_size()));
+      } else {
+        CheckWeights(at + ".weights", {phase.weights().begin(), phase.weights().end()});
+      }
+    }
+  }
+
+  void CheckWeights(const std::string& path, const std::vector<double>& weights) {
+    double sum = 0;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      Range(absl::StrCat(path, "[", i, "]"), weights[i], 0, 1e9);
+      sum += weights[i];
+    }
+    if (sum <= 0) Fault(path, "must have a weight above 0");
+  }
+
+  void Check(const std::string& path, const v1::Synthetic& synthetic,
+             absl::string_view picture_model) {
     // A tenth each for validation and test must be at least one sample.
-    Whole("train.data.synthetic.samples", synthetic.samples(), 10, 1'000'000'000);
-    Whole("train.data.synthetic.classes", synthetic.classes(), 2, 100'000);
-    const std::string path = "train.data.synthetic.shape";
+    Whole(path + ".samples", synthetic.samples(), 10, 1'000'000'000);
+    Whole(path + ".classes", synthetic.classes(), 2, 100'000);
+    const std::string shape = path + ".shape";
     if (synthetic.shape_size() != 1 && synthetic.shape_size() != 3) {
-      Fault(path, absl::StrCat("must be [features] or [channels, height, width]; got ",
-                               synthetic.shape_size(), " numbers"));
+      Fault(shape, absl::StrCat("must be [features] or [channels, height, width]; got ",
+                                synthetic.shape_size(), " numbers"));
     } else if (!picture_model.empty() && synthetic.shape_size() != 3) {
-      Fault(path, absl::StrCat("must be [channels, height, width] for ", picture_model,
-                               "; got 1 number"));
+      Fault(shape, absl::StrCat("must be [channels, height, width] for ", picture_model,
+                                "; got 1 number"));
     }
     uint64_t values = 1;
     for (int i = 0; i < synthetic.shape_size(); ++i) {
       const size_t before = faults().size();
-      Whole(absl::StrCat(path, "[", i, "]"), synthetic.shape(i), 1, 1 << 20);
+      Whole(absl::StrCat(shape, "[", i, "]"), synthetic.shape(i), 1, 1 << 20);
       if (faults().size() != before) return;
       values = std::min(values * synthetic.shape(i), kMostSampleValues + 1);
     }
     if (values > kMostSampleValues) {
-      Fault(path, absl::StrCat("must multiply to at most ", kMostSampleValues, " values a sample"));
+      Fault(shape,
+            absl::StrCat("must multiply to at most ", kMostSampleValues, " values a sample"));
     }
   }
 
-  void Check(const v1::Numpy& numpy) {
-    Given("train.data.numpy.path", "the folder that holds train_inputs.npy", numpy.has_path(),
-          numpy.path());
-    Count("train.data.numpy.mean", numpy.mean_size(), 4096);
+  void Check(const std::string& path, const v1::Numpy& numpy) {
+    Given(path + ".path", "the folder that holds train_inputs.npy", numpy.has_path(), numpy.path());
+    Count(path + ".mean", numpy.mean_size(), 4096);
     if (numpy.mean_size() != numpy.std_size())
-      Fault("train.data.numpy.std", "must have as many numbers as mean");
+      Fault(path + ".std", "must have as many numbers as mean");
     for (int i = 0; i < numpy.mean_size(); ++i)
-      Range(absl::StrCat("train.data.numpy.mean[", i, "]"), numpy.mean(i), -1e6, 1e6);
+      Range(absl::StrCat(path, ".mean[", i, "]"), numpy.mean(i), -1e6, 1e6);
     for (int i = 0; i < numpy.std_size(); ++i)
-      Above(absl::StrCat("train.data.numpy.std[", i, "]"), numpy.std(i), 0, 1e6);
+      Above(absl::StrCat(path, ".std[", i, "]"), numpy.std(i), 0, 1e6);
   }
 
-  void Check(const v1::Images& images) {
-    const std::string path = "train.data.images.";
+  void Check(const std::string& key, const v1::Images& images) {
+    const std::string path = key + ".";
     Given(path + "path", "the folder of pictures, or of shards", images.has_path(), images.path());
     Whole(path + "size", images.size(), 8, 1024);
     const bool channels = images.channels() == 1 || images.channels() == 3;
@@ -141,8 +205,8 @@ class DataValidator : public SpecChecks {
     Whole(path + "broken_samples", images.broken_samples(), 0, 1'000'000'000);
   }
 
-  void Check(const v1::Csv& csv) {
-    const std::string path = "train.data.csv.";
+  void Check(const std::string& key, const v1::Csv& csv) {
+    const std::string path = key + ".";
     Given(path + "path", "the CSV file, or the folder that holds train.csv", csv.has_path(),
           csv.path());
     if (csv.target().empty())
@@ -194,19 +258,18 @@ class DataValidator : public SpecChecks {
     Range(path + "chance", jitter.chance(), 0, 1);
   }
 
-  void Check(const v1::Digits& digits) {
-    Given("train.data.digits.path", "the folder that holds digits.csv", digits.has_path(),
-          digits.path());
+  void Check(const std::string& path, const v1::Digits& digits) {
+    Given(path + ".path", "the folder that holds digits.csv", digits.has_path(), digits.path());
     const uint32_t size = digits.image_size();
     if (size != 8 && size != 16 && size != 24 && size != 32) {
-      Fault("train.data.digits.image_size", absl::StrCat("must be 8, 16, 24 or 32; got ", size));
+      Fault(path + ".image_size", absl::StrCat("must be 8, 16, 24 or 32; got ", size));
     }
   }
 
   // Rows of tokens are for models that say what follows each of them.
-  void CheckLanguageModel(const v1::Model& model) {
+  void CheckLanguageModel(const std::string& path, const v1::Model& model) {
     if (model.has_mlp() || model.has_resnet18()) {
-      Fault("train.data", "is text: it needs a language model, such as train.model.gpt2");
+      Fault(path, "is text: it needs a language model, such as train.model.gpt2");
     }
   }
 };

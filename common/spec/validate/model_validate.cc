@@ -1,9 +1,11 @@
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/spec/validate/spec_checks.h"
+#include "common/spec/validate/token_data.h"
 #include "common/spec/validate/train_validate.h"
 
 namespace muster {
@@ -146,14 +148,14 @@ class ModelValidator : public SpecChecks {
     Whole(path + "context", gpt2.context(), 1, kMostContext);
     Whole(path + "vocabulary", gpt2.vocabulary(), 2, kMostVocabulary);
     Below(path + "dropout", gpt2.dropout(), 0, 1);
-    if (!data.has_text() && !data.has_tokens() && data.source_case() != v1::Data::SOURCE_NOT_SET) {
-      Fault(path_ + ".gpt2", "needs train.data.text or train.data.tokens");
+    const std::optional<TokenData> tokens = TokenDataOf(data);
+    if (!tokens.has_value()) {
+      if (data.source_case() != v1::Data::SOURCE_NOT_SET)
+        Fault(path_ + ".gpt2", "needs train.data.text or train.data.tokens");
       return;
     }
-    AtLeastTheDatas(path + "context", gpt2.context(),
-                    data.has_text() ? data.text().context() : data.tokens().context());
-    AtLeastTheDatas(path + "vocabulary", gpt2.vocabulary(),
-                    data.has_text() ? 256 : data.tokens().vocabulary());
+    AtLeastTheDatas(path + "context", gpt2.context(), tokens->context);
+    AtLeastTheDatas(path + "vocabulary", gpt2.vocabulary(), tokens->vocabulary);
   }
 
   // 0 is out of bounds already.

@@ -1,9 +1,12 @@
 #include "common/spec/validate/spec_defaults.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/spec/tree/spec_text.h"
+#include "common/spec/validate/token_data.h"
 
 namespace muster {
 namespace {
@@ -84,8 +87,10 @@ void FillGpt2(v1::Gpt2& gpt2, const v1::Data& data) {
   MUSTER_DEFAULT(gpt2, layers, medium ? 24 : 12);
   MUSTER_DEFAULT(gpt2, heads, medium ? 16 : 12);
   MUSTER_DEFAULT(gpt2, width, medium ? 1024 : 768);
-  MUSTER_DEFAULT(gpt2, context, data.has_text() ? data.text().context() : 1024);
-  MUSTER_DEFAULT(gpt2, vocabulary, data.has_text() ? 256 : 50257);
+  const std::optional<TokenData> tokens = TokenDataOf(data);
+  const bool text = tokens.has_value() && tokens->is_text;
+  MUSTER_DEFAULT(gpt2, context, text ? tokens->context : 1024);
+  MUSTER_DEFAULT(gpt2, vocabulary, text ? tokens->vocabulary : 50257);
   MUSTER_DEFAULT(gpt2, dropout, 0.0);
 }
 
@@ -109,7 +114,9 @@ void FillImages(v1::Images& images) {
   MUSTER_DEFAULT(images, broken_samples, 0);
 }
 
-void FillData(v1::Data& data) {
+// Of v1::Data, or of a source of a mixture.
+template <typename Data>
+void FillSource(Data& data) {
   if (data.has_synthetic()) {
     v1::Synthetic& synthetic = *data.mutable_synthetic();
     MUSTER_DEFAULT(synthetic, samples, 4096);
@@ -129,8 +136,22 @@ void FillData(v1::Data& data) {
     MUSTER_DEFAULT(*data.mutable_tokens(), vocabulary, 50257);
   }
   if (data.has_images()) FillImages(*data.mutable_images());
+}
+
+void FillMixture(v1::Mixture& mixture) {
+  int number = 0;
+  for (v1::MixtureSource& source : *mixture.mutable_sources()) {
+    MUSTER_DEFAULT(source, name, absl::StrCat(number++));
+    FillSource(source);
+  }
+}
+
+void FillData(v1::Data& data) {
+  FillSource(data);
+  if (data.has_mixture()) FillMixture(*data.mutable_mixture());
   MUSTER_DEFAULT(data, subset, 0);
   MUSTER_DEFAULT(data, threads, 0);
+  MUSTER_DEFAULT(data, shuffle_window, 0);
 }
 
 void FillColorJitter(v1::ColorJitter& jitter) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/spec/validate/spec_checks.h"
+#include "common/spec/validate/token_data.h"
 
 namespace muster {
 namespace {
@@ -69,7 +70,7 @@ class TrainValidator : public SpecChecks {
 
   // What is about a sample's class has no meaning where it has none.
   void CheckClasses(const v1::Train& train) {
-    const bool tokens = train.data().has_text() || train.data().has_tokens();
+    const bool tokens = TokenDataOf(train.data()).has_value();
     const bool mae = train.model().has_mae();
     if (!tokens && !mae) return;
     const auto refuse = [&](bool given, absl::string_view path, absl::string_view why) {

@@ -20,6 +20,7 @@
 #include "worker/data/images/picture_files.h"
 #include "worker/data/index/data_indexes.h"
 #include "worker/data/loader.h"
+#include "worker/data/mixture.h"
 #include "worker/data/subset.h"
 #include "worker/trainer/data/data_recipe.h"
 
@@ -59,37 +60,75 @@ class RecreateSampleTest : public ::testing::Test {
     spec_.data.images = images;
   }
 
-  absl::StatusOr<DataIndexes> Open() {
+  // The pictures, and a few others of the same classes.
+  void MixWithOthers() {
+    for (int i = 0; i < 12; ++i) {
+      const std::string path =
+          absl::StrCat(dir_.path(), "/others/train/class-", i % 3, "/", i, ".jpg");
+      std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+      std::ofstream(path, std::ios::binary)
+          << EncodeJpeg(MakePhoto(50, 40, 3, static_cast<uint64_t>(100 + i)));
+    }
+    std::filesystem::create_symlink(dir_ / "data/val", dir_ / "others/val");
+    trainer_spec::Mixture mixture;
+    for (const char* folder : {"data", "others"}) {
+      trainer_spec::MixtureSource source;
+      source.name = folder;
+      source.images = *spec_.data.images;
+      source.images->path = dir_ / folder;
+      mixture.sources.push_back(source);
+    }
+    spec_.data.images.reset();
+    spec_.data.mixture = mixture;
+  }
+
+  absl::StatusOr<DataIndexes> Open(const trainer_spec::Images& images) {
     IndexOptions options;
-    options.path = spec_.data.images->path;
+    options.path = images.path;
     options.folder = dir_ / "index";
     return OpenOrMakeIndexes(*files_, fs_, options);
   }
 
   // Every place of every step, laid beside the loader's batch.
   void ExpectTheLoadersPixels() {
-    auto for_loader = Open(), for_tool = Open();
-    ASSERT_OK(for_loader);
-    ASSERT_OK(for_tool);
-    const trainer_spec::Images& images = *spec_.data.images;
-    PictureFilesConfig config;
-    config.size = images.size;
-    config.channels = images.channels;
-    config.pixels = PixelScaleOf(images);
-    config.decoding = DecodingOf(images);
-    auto made = PictureFiles::Create(files_, std::move(for_loader->splits), config);
-    ASSERT_OK(made);
-    std::unique_ptr<Dataset> dataset = *std::move(made);
+    std::vector<Mixture::Source> sources;
+    std::vector<DataIndexes> for_tool;
+    std::vector<const SampleIndex*> train;
+    for (const trainer_spec::Data& source : SourcesOf(spec_.data)) {
+      const trainer_spec::Images& images = *source.images;
+      auto for_loader = Open(images), again = Open(images);
+      ASSERT_OK(for_loader);
+      ASSERT_OK(again);
+      for_tool.push_back(*std::move(again));
+      PictureFilesConfig config;
+      config.size = images.size;
+      config.channels = images.channels;
+      config.pixels = PixelScaleOf(images);
+      config.decoding = DecodingOf(images);
+      config.storage_order = spec_.data.shuffle_window > 0;
+      auto made = PictureFiles::Create(files_, std::move(for_loader->splits), config);
+      ASSERT_OK(made);
+      sources.push_back({"", *std::move(made)});
+    }
+    for (const DataIndexes& indexes : for_tool) train.push_back(&IndexOf(indexes, Split::kTrain));
+    std::unique_ptr<Dataset> dataset;
+    if (spec_.data.mixture.has_value()) {
+      auto mixture = Mixture::Create(std::move(sources));
+      ASSERT_OK(mixture);
+      dataset = *std::move(mixture);
+    } else {
+      dataset = std::move(sources.front().dataset);
+    }
     if (spec_.data.subset > 0) {
       dataset =
           KeepSubset(std::move(dataset), Split::kTrain, static_cast<int64_t>(spec_.data.subset));
     }
     const Augmenter augmenter = AugmenterOf(spec_, dataset->pixels());
     const bool augments = augmenter.config().changes_pictures() || augmenter.config().mixes();
-    const Sampler sampler = SamplerOf(spec_, static_cast<uint64_t>(dataset->size(Split::kTrain)));
+    const Sampler sampler = SamplerOf(spec_, dataset->source_sizes());
     const Loader loader(*dataset, sampler, augments ? &augmenter : nullptr,
-                        {.threads = 1, .broken_limit = images.broken_samples});
-    auto recreation = SampleRecreation::Create(fs_, IndexOf(*for_tool, Split::kTrain), spec_);
+                        {.threads = 1, .broken_limit = BrokenLimitOf(spec_.data)});
+    auto recreation = SampleRecreation::Create(fs_, train, spec_);
     ASSERT_OK(recreation);
     const uint64_t steps = sampler.StepsFor(spec_.epochs);
     for (uint64_t step = 0; step < steps; ++step) {
@@ -153,12 +192,35 @@ TEST_F(RecreateSampleTest, OfASubsetWithBrokenSamplesAmongIt) {
   ExpectTheLoadersPixels();
 }
 
+TEST_F(RecreateSampleTest, InWindows) {
+  spec_.augment.crop_min_area = 0.3;
+  spec_.data.shuffle_window = 10;
+  ExpectTheLoadersPixels();
+}
+
+TEST_F(RecreateSampleTest, OfAMixtureByWeightsThatChangeAndInWindows) {
+  MixWithOthers();
+  spec_.augment.mixup = 0.4;
+  ExpectTheLoadersPixels();  // as one
+  spec_.data.mixture->sources[0].weight = 1;
+  spec_.data.mixture->sources[1].weight = 2;
+  spec_.data.mixture->phases = {{3, {1, 0}}, {7, {0, 1}}};
+  ExpectTheLoadersPixels();
+  spec_.data.shuffle_window = 10;
+  ExpectTheLoadersPixels();
+  spec_.data.mixture->sources[0].images->broken_samples = 5;
+  spec_.data.mixture->sources[1].images->broken_samples = 3;
+  for (const int i : {0, 4, 8})
+    std::ofstream(absl::StrCat(dir_.path(), "/others/train/class-", i % 3, "/", i, ".jpg")) << "no";
+  ExpectTheLoadersPixels();
+}
+
 TEST_F(RecreateSampleTest, ABrokenSampleIsNamedWhereNoneMayStandIn) {
   for (int i = 0; i < kPictures; ++i)
     std::ofstream(absl::StrCat(dir_.path(), "/data/train/class-", i % 3, "/", i, ".jpg")) << "no";
-  const auto indexes = Open();
+  const auto indexes = Open(*spec_.data.images);
   ASSERT_OK(indexes);
-  const auto recreation = SampleRecreation::Create(fs_, IndexOf(*indexes, Split::kTrain), spec_);
+  const auto recreation = SampleRecreation::Create(fs_, {&IndexOf(*indexes, Split::kTrain)}, spec_);
   ASSERT_OK(recreation);
   EXPECT_THAT((*recreation)->Recreate(0, 0),
               StatusIs(StatusCode::kInvalidArgument, ::testing::HasSubstr("/data/train/class-")));

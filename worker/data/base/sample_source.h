@@ -6,6 +6,7 @@
 // read.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ const char* SplitName(Split split);
 struct StoredSample {
   absl::string_view input;
   absl::string_view target;
+  size_t source = 0;  // of a mixture: which one it is from
 };
 
 class SampleSource {
@@ -38,6 +40,13 @@ class SampleSource {
   // Begins to fetch what lies far away, and returns at once: these samples are read next. Requires
   // ids in [0, size).
   virtual void WillRead(Split /*split*/, const std::vector<int64_t>& /*ids*/) const {}
+  // The id of the training sample at a place in the order of storage, a permutation of [0, size):
+  // neighbours there lie side by side in a file. A source in memory has ids in that order.
+  virtual int64_t IdInStorage(int64_t place) const { return place; }
+  // Of a mixture, training samples of each of its sources.
+  virtual std::vector<uint64_t> source_sizes() const {
+    return {static_cast<uint64_t>(size(Split::kTrain))};
+  }
   // What it holds in memory.
   virtual int64_t bytes() const = 0;
 };

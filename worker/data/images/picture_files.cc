@@ -56,19 +56,25 @@ absl::StatusOr<std::unique_ptr<Dataset>> PictureFiles::Create(
                    config.decoding.upright ? "upright" : "stored");
   for (const std::unique_ptr<SampleIndex>& index : splits)
     absl::StrAppend(&fingerprint, ":", index->fingerprint());
+  StorageOrder storage_order;
+  if (config.storage_order) {
+    MUSTER_ASSIGN_OR_RETURN(storage_order, StorageOrder::Of(*splits[0]));
+  }
   return std::unique_ptr<Dataset>(new PictureFiles(std::move(files), std::move(splits), config,
-                                                   classes, std::move(fingerprint)));
+                                                   classes, std::move(fingerprint),
+                                                   std::move(storage_order)));
 }
 
 PictureFiles::PictureFiles(std::shared_ptr<AnyFileSystem> files,
                            std::array<std::unique_ptr<SampleIndex>, 3> splits,
                            const PictureFilesConfig& config, int64_t classes,
-                           std::string fingerprint)
+                           std::string fingerprint, StorageOrder storage_order)
     : Dataset({config.channels, config.size, config.size}, {at::kFloat, at::kLong, {}}, classes,
               std::move(fingerprint), config.pixels, splits[0]->class_names()),
       files_(std::move(files)),
       splits_(std::move(splits)),
-      decoding_(config.decoding) {}
+      decoding_(config.decoding),
+      storage_order_(std::move(storage_order)) {}
 
 int64_t PictureFiles::size(Split split) const { return static_cast<int64_t>(index(split).size()); }
 

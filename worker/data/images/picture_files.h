@@ -15,6 +15,7 @@
 #include "worker/data/base/dataset.h"
 #include "worker/data/images/compressed_picture.h"
 #include "worker/data/index/sample_index.h"
+#include "worker/data/index/storage_order.h"
 
 namespace muster::worker {
 
@@ -24,6 +25,8 @@ struct PictureFilesConfig {
   PixelScale pixels;     // for each channel
   PictureDecoding decoding;
   int64_t classes = 0;  // 0: as many as the training set's labels tell
+  // Whether IdInStorage knows how the training set lies in its files: in memory, 4 bytes a sample.
+  bool storage_order = false;
 };
 
 class PictureFiles final : public Dataset {
@@ -42,17 +45,21 @@ class PictureFiles final : public Dataset {
   void WillRead(Split split, const std::vector<int64_t>& ids) const override;
   std::string NameOf(Split split, int64_t id) const override;
   const PictureDecoding* decoding() const override { return &decoding_; }
-  int64_t bytes() const override { return 0; }
+  int64_t IdInStorage(int64_t place) const override {
+    return static_cast<int64_t>(storage_order_.IdAt(static_cast<uint64_t>(place)));
+  }
+  int64_t bytes() const override { return storage_order_.bytes(); }
 
  private:
   PictureFiles(std::shared_ptr<AnyFileSystem> files,
                std::array<std::unique_ptr<SampleIndex>, 3> splits, const PictureFilesConfig& config,
-               int64_t classes, std::string fingerprint);
+               int64_t classes, std::string fingerprint, StorageOrder storage_order);
   const SampleIndex& index(Split split) const { return *splits_[static_cast<size_t>(split)]; }
 
   const std::shared_ptr<AnyFileSystem> files_;
   const std::array<std::unique_ptr<SampleIndex>, 3> splits_;
   const PictureDecoding decoding_;
+  const StorageOrder storage_order_;
 };
 
 }  // namespace muster::worker

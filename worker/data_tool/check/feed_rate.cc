@@ -12,7 +12,7 @@
 #include "worker/data/broken_samples.h"
 #include "worker/data/images/compressed_picture.h"
 #include "worker/data/images/pixels.h"
-#include "worker/data/sampler.h"
+#include "worker/data/order/permutation.h"
 #include "worker/data_tool/base/interruption.h"
 #include "worker/data_tool/base/open_data.h"
 #include "worker/data_tool/base/parallel_work.h"

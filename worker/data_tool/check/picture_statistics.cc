@@ -7,8 +7,8 @@
 
 #include "common/base/status_macros.h"
 #include "worker/data/broken_samples.h"
+#include "worker/data/order/permutation.h"
 #include "worker/data/pictures/picture_decoder.h"
-#include "worker/data/sampler.h"
 #include "worker/data_tool/base/open_data.h"
 #include "worker/data_tool/base/parallel_work.h"
 
@@ -82,7 +82,7 @@ class Gatherer {
         }));
     const uint64_t decoded = std::min(options_.decoded, index_.size());
     MUSTER_RETURN_IF_ERROR(DoInParallel(options_.threads, decoded, [&](int thread, uint64_t i) {
-      return AddPixels(Permute(/*seed=*/0, /*epoch=*/0, index_.size(), i),
+      return AddPixels(Permute(/*seed=*/0, /*round=*/0, index_.size(), i),
                        *found_[static_cast<size_t>(thread)]);
     }));
     AddUp();

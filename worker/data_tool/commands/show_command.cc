@@ -13,6 +13,7 @@
 #include "worker/data_tool/commands/tool_commands.h"
 #include "worker/data_tool/show/png_file.h"
 #include "worker/data_tool/show/recreate_sample.h"
+#include "worker/trainer/data/data_recipe.h"
 
 namespace muster::worker {
 namespace {
@@ -162,23 +163,27 @@ absl::Status WritePng(const SampleRecreation& recreation, std::vector<float> inp
 absl::StatusOr<int> ShowOfJob(const ShowFlags& flags, DataTool& tool) {
   MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadSpec(flags.job, tool));
   MUSTER_ASSIGN_OR_RETURN(const trainer_spec::JobSpec spec, trainer_spec::DecodeJobSpec(text));
-  if (!spec.train.data.images.has_value()) {
-    return absl::UnimplementedError(
-        "the job's data are not train.data.images: only samples that lie in files can be shown");
+  std::vector<DataIndexes> indexes;  // of each source
+  std::vector<const SampleIndex*> train;
+  for (const trainer_spec::Data& source : SourcesOf(spec.train.data)) {
+    if (!source.images.has_value()) {
+      return absl::UnimplementedError(
+          "the job's data are not train.data.images: only samples that lie in files can be shown");
+    }
+    MUSTER_ASSIGN_OR_RETURN(DataIndexes opened, OpenIndexes(tool, source.images->path));
+    indexes.push_back(std::move(opened));
   }
-  MUSTER_ASSIGN_OR_RETURN(const DataIndexes indexes,
-                          OpenIndexes(tool, spec.train.data.images->path));
-  const SampleIndex& train = IndexOf(indexes, Split::kTrain);
+  for (const DataIndexes& of_source : indexes) train.push_back(&IndexOf(of_source, Split::kTrain));
   MUSTER_ASSIGN_OR_RETURN(const auto recreation,
                           SampleRecreation::Create(tool.data, train, spec.train));
   MUSTER_ASSIGN_OR_RETURN(const RecreatedSample sample,
                           recreation->Recreate(*flags.step, *flags.place));
   Facts facts;
   nlohmann::json json;
-  AddMade(train, sample.own, "", facts, json);
+  AddMade(*train[sample.own.source], sample.own, "", facts, json);
   if (sample.partner.has_value()) {
     AddMix(sample.mix, facts, json);
-    AddMade(train, *sample.partner, "partner's ", facts, json["partner"]);
+    AddMade(*train[sample.partner->source], *sample.partner, "partner's ", facts, json["partner"]);
   }
   if (!flags.out.empty()) {
     MUSTER_RETURN_IF_ERROR(WritePng(*recreation, sample.inputs, flags.out, tool));

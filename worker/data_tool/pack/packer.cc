@@ -17,7 +17,7 @@
 #include "nlohmann/json.hpp"
 #include "worker/data/formats/find_format.h"
 #include "worker/data/formats/web_dataset.h"
-#include "worker/data/sampler.h"
+#include "worker/data/order/sampler.h"
 #include "worker/data_tool/base/interruption.h"
 #include "worker/data_tool/base/parallel_work.h"
 #include "worker/data_tool/pack/member_key.h"
@@ -212,7 +212,7 @@ class Packer {
                             TarWriter::Create(local_, job.path, job.part));
     for (uint64_t place = job.places.begin; place < job.places.end; ++place) {
       MUSTER_RETURN_IF_ERROR(CheckInterrupted());
-      const uint64_t number = Permute(/*seed=*/0, /*epoch=*/0, job.set->size(), place);
+      const uint64_t number = Permute(/*seed=*/0, /*round=*/0, job.set->size(), place);
       MUSTER_RETURN_IF_ERROR(WriteSample(*job.set, number, pictures, *tar, own));
       request_.progress();
     }

@@ -1,9 +1,11 @@
 #include "worker/data_tool/show/recreate_sample.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "worker/data/images/pixels.h"
 #include "worker/trainer/data/data_recipe.h"
@@ -11,35 +13,60 @@
 namespace muster::worker {
 namespace {
 
-uint64_t UsedSamples(const SampleIndex& train, const trainer_spec::Train& spec) {
-  return spec.data.subset > 0 ? std::min<uint64_t>(spec.data.subset, train.size()) : train.size();
+// Samples of each source that the job uses: of a part, there is but one source.
+std::vector<uint64_t> UsedSamples(const std::vector<const SampleIndex*>& train,
+                                  const trainer_spec::Train& spec) {
+  std::vector<uint64_t> used;
+  for (const SampleIndex* index : train) {
+    const uint64_t subset = spec.data.subset;
+    used.push_back(subset > 0 ? std::min<uint64_t>(subset, index->size()) : index->size());
+  }
+  return used;
+}
+
+uint64_t Sum(const std::vector<uint64_t>& values) {
+  return std::accumulate(values.begin(), values.end(), uint64_t{0});
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SampleRecreation>> SampleRecreation::Create(
-    FileSystem& data, const SampleIndex& train, const trainer_spec::Train& spec) {
-  if (!spec.data.images.has_value()) {
+    FileSystem& data, std::vector<const SampleIndex*> train, const trainer_spec::Train& spec) {
+  const std::vector<trainer_spec::Data> sources = SourcesOf(spec.data);
+  for (const trainer_spec::Data& source : sources) {
+    if (source.images.has_value()) continue;
     return absl::UnimplementedError(
         "the job's data are not train.data.images: other data have no files with a sample each");
   }
-  if (train.size() == 0) return absl::InvalidArgumentError("the training set has no pictures");
+  MUSTER_CHECK(train.size() == sources.size(), "each source has an index");
+  std::vector<StorageOrder> storage;
+  for (const SampleIndex* index : train) {
+    if (index->size() == 0) return absl::InvalidArgumentError("the training set has no pictures");
+    if (spec.data.shuffle_window == 0) continue;
+    MUSTER_ASSIGN_OR_RETURN(StorageOrder order, StorageOrder::Of(*index));
+    storage.push_back(std::move(order));
+  }
   if (spec.batch_size == 0) return absl::InvalidArgumentError("train.batch_size is 0");
-  return std::unique_ptr<SampleRecreation>(new SampleRecreation(data, train, spec));
+  return std::unique_ptr<SampleRecreation>(new SampleRecreation(
+      data, std::move(train), std::move(storage), spec, *sources.front().images));
 }
 
-SampleRecreation::SampleRecreation(FileSystem& data, const SampleIndex& train,
-                                   const trainer_spec::Train& spec)
+SampleRecreation::SampleRecreation(FileSystem& data, std::vector<const SampleIndex*> train,
+                                   std::vector<StorageOrder> storage,
+                                   const trainer_spec::Train& spec,
+                                   const trainer_spec::Images& images)
     : data_(data),
-      train_(train),
-      samples_(UsedSamples(train, spec)),
-      size_(spec.data.images->size),
-      channels_(spec.data.images->channels),
-      broken_limit_(spec.data.images->broken_samples),
-      pixels_(PixelScaleOf(*spec.data.images)),
-      decoding_(DecodingOf(*spec.data.images)),
+      train_(std::move(train)),
+      storage_(std::move(storage)),
+      subset_(spec.data.subset),
+      samples_(Sum(UsedSamples(train_, spec))),
+      size_(images.size),
+      channels_(images.channels),
+      broken_limit_(BrokenLimitOf(spec.data)),
+      pixels_(PixelScaleOf(images)),
+      decoding_(DecodingOf(images)),
       augmenter_(AugmenterOf(spec, pixels_)),
-      sampler_(SamplerOf(spec, samples_)) {}
+      sampler_(SamplerOf(spec, UsedSamples(train_, spec))) {}
 
 absl::StatusOr<RecreatedSample> SampleRecreation::Recreate(uint64_t step, uint64_t place) const {
   const uint64_t batch = sampler_.GlobalBatch(step);
@@ -70,11 +97,12 @@ absl::StatusOr<MadeSample> SampleRecreation::Make(uint64_t step, uint64_t place)
   MadeSample made;
   made.place = place;
   made.stands = sampler_.PlaceOf(step, place);
-  const auto number = static_cast<uint64_t>(sampler_.Ids(step, Shard{place, place + 1}).front());
+  const uint64_t number = NumberAt(step, place);
   for (uint64_t further = 0;; ++further) {
     std::string bytes;
-    MUSTER_ASSIGN_OR_RETURN(made.stored,
-                            PlaceOfSample(train_, IdOf((number + further) % samples_)));
+    const InSource found = InSourceOf((number + further) % samples_);
+    made.source = found.source;
+    MUSTER_ASSIGN_OR_RETURN(made.stored, PlaceOfSample(*train_[found.source], found.id));
     // What cannot be read may be whole for others: nothing stands in for it.
     MUSTER_RETURN_IF_ERROR(ReadStored(data_, made.stored, bytes));
     const absl::Status status = MakeOf(bytes, made);
@@ -99,10 +127,21 @@ absl::Status SampleRecreation::MakeOf(absl::string_view bytes, MadeSample& made)
   return absl::OkStatus();
 }
 
-// A job that uses some samples only takes the first of a shuffle (worker/data/subset.h).
-uint64_t SampleRecreation::IdOf(uint64_t number) const {
-  if (samples_ == train_.size()) return number;
-  return Permute(/*seed=*/0, /*epoch=*/0, train_.size(), number);
+// The number of the sample among all that the job uses.
+uint64_t SampleRecreation::NumberAt(uint64_t step, uint64_t place) const {
+  const auto number = static_cast<uint64_t>(sampler_.Ids(step, Shard{place, place + 1}).front());
+  if (!sampler_.in_windows()) return number;
+  const InSource in_storage = InSourceOf(number);
+  return number - in_storage.id + storage_[in_storage.source].IdAt(in_storage.id);
+}
+
+SampleRecreation::InSource SampleRecreation::InSourceOf(uint64_t number) const {
+  // A job that uses some samples only takes the first of a shuffle (worker/data/subset.h).
+  if (subset_ > 0 && samples_ < train_.front()->size())
+    return {0, Permute(/*seed=*/0, /*round=*/0, train_.front()->size(), number)};
+  size_t source = 0;
+  for (; number >= train_[source]->size(); ++source) number -= train_[source]->size();
+  return {source, number};
 }
 
 }  // namespace muster::worker

@@ -6,6 +6,7 @@
 // beside the other. Any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,7 +21,8 @@
 #include "worker/data/base/pixel_scale.h"
 #include "worker/data/images/compressed_picture.h"
 #include "worker/data/index/sample_index.h"
-#include "worker/data/sampler.h"
+#include "worker/data/index/storage_order.h"
+#include "worker/data/order/sampler.h"
 #include "worker/data_tool/base/open_data.h"
 
 namespace muster::worker {
@@ -28,6 +30,7 @@ namespace muster::worker {
 // One place of a batch before it is mixed.
 struct MadeSample {
   uint64_t place = 0;  // in the global batch
+  size_t source = 0;   // of a mixture
   EpochPlace stands;   // in the order of training
   StoredPlace stored;  // the sample that was taken
   PicturePlan plan;
@@ -46,11 +49,11 @@ struct RecreatedSample {
 
 class SampleRecreation {
  public:
-  // For train.data.images; UNIMPLEMENTED for other data. `train` is the index of the training set,
-  // and must outlive this, as must `data`. INVALID_ARGUMENT where the set is empty.
-  static absl::StatusOr<std::unique_ptr<SampleRecreation>> Create(FileSystem& data,
-                                                                  const SampleIndex& train,
-                                                                  const trainer_spec::Train& spec);
+  // For train.data.images, and mixtures of them; UNIMPLEMENTED for other data. `train` is the index
+  // of the training set of each source, and must outlive this, as must `data`. INVALID_ARGUMENT
+  // where a set is empty.
+  static absl::StatusOr<std::unique_ptr<SampleRecreation>> Create(
+      FileSystem& data, std::vector<const SampleIndex*> train, const trainer_spec::Train& spec);
 
   // OUT_OF_RANGE for a step behind the run's end or a place outside of its batch; else the errors
   // of a sample that cannot be read or decoded, where the job lets none stand in.
@@ -61,14 +64,23 @@ class SampleRecreation {
   const PixelScale& pixels() const { return pixels_; }
 
  private:
-  SampleRecreation(FileSystem& data, const SampleIndex& train, const trainer_spec::Train& spec);
+  SampleRecreation(FileSystem& data, std::vector<const SampleIndex*> train,
+                   std::vector<StorageOrder> storage, const trainer_spec::Train& spec,
+                   const trainer_spec::Images& images);
   absl::StatusOr<MadeSample> Make(uint64_t step, uint64_t place) const;
   absl::Status MakeOf(absl::string_view bytes, MadeSample& made) const;
-  uint64_t IdOf(uint64_t number) const;
+  struct InSource {
+    size_t source = 0;
+    uint64_t id = 0;
+  };
+  InSource InSourceOf(uint64_t number) const;
+  uint64_t NumberAt(uint64_t step, uint64_t place) const;
 
   FileSystem& data_;
-  const SampleIndex& train_;
-  const uint64_t samples_;  // of those that the job uses
+  const std::vector<const SampleIndex*> train_;
+  const std::vector<StorageOrder> storage_;  // of each source, with a window
+  const uint64_t subset_;                    // 0: all samples are used
+  const uint64_t samples_;                   // of those that the job uses
   const int64_t size_;
   const int64_t channels_;
   const uint64_t broken_limit_;

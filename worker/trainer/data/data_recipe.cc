@@ -1,5 +1,7 @@
 #include "worker/trainer/data/data_recipe.h"
 
+#include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "worker/train/run/seed_purpose.h"
@@ -40,7 +42,56 @@ void FillErased(trainer_spec::EraseFill fill, const PixelScale& pixels, AugmentC
   }
 }
 
+trainer_spec::Data AsData(const trainer_spec::MixtureSource& source) {
+  trainer_spec::Data data;
+  data.synthetic = source.synthetic;
+  data.digits = source.digits;
+  data.cifar_bin = source.cifar_bin;
+  data.numpy = source.numpy;
+  data.text = source.text;
+  data.tokens = source.tokens;
+  data.images = source.images;
+  data.csv = source.csv;
+  return data;
+}
+
+// Empty: the sources are as one.
+std::vector<MixturePhase> PhasesOf(const trainer_spec::Mixture& mixture, uint64_t batch_size) {
+  MixturePhase first;
+  for (const trainer_spec::MixtureSource& source : mixture.sources)
+    first.weights.push_back(source.weight);
+  // A weight that is not given is 0, and a mixture in which all are has none.
+  if (std::all_of(first.weights.begin(), first.weights.end(), [](double w) { return w == 0; }))
+    return {};
+  std::vector<MixturePhase> phases = {first};
+  for (const trainer_spec::MixturePhase& phase : mixture.phases)
+    phases.push_back({phase.from_step * batch_size, phase.weights});
+  return phases;
+}
+
 }  // namespace
+
+std::vector<trainer_spec::Data> SourcesOf(const trainer_spec::Data& data) {
+  if (!data.mixture.has_value()) return {data};
+  std::vector<trainer_spec::Data> sources;
+  for (const trainer_spec::MixtureSource& source : data.mixture->sources)
+    sources.push_back(AsData(source));
+  return sources;
+}
+
+bool HasTokens(const trainer_spec::Data& data) {
+  const std::vector<trainer_spec::Data> sources = SourcesOf(data);
+  return std::any_of(sources.begin(), sources.end(), [](const trainer_spec::Data& source) {
+    return source.text.has_value() || source.tokens.has_value();
+  });
+}
+
+uint64_t BrokenLimitOf(const trainer_spec::Data& data) {
+  uint64_t limit = 0;
+  for (const trainer_spec::Data& source : SourcesOf(data))
+    if (source.images.has_value()) limit += source.images->broken_samples;
+  return limit;
+}
 
 PixelScale PixelScaleOf(const trainer_spec::Images& images) {
   return {Floats(images.mean), Floats(images.std)};
@@ -77,8 +128,14 @@ Augmenter AugmenterOf(const trainer_spec::Train& train, const PixelScale& pixels
                    SeedFor(train.seed, SeedPurpose::kAugmentation));
 }
 
-Sampler SamplerOf(const trainer_spec::Train& train, uint64_t samples) {
-  Sampler sampler(samples, train.batch_size, SeedFor(train.seed, SeedPurpose::kDataOrder));
+Sampler SamplerOf(const trainer_spec::Train& train, const std::vector<uint64_t>& source_sizes) {
+  const uint64_t samples = std::accumulate(source_sizes.begin(), source_sizes.end(), uint64_t{0});
+  SampleOrder order;
+  order.window = train.data.shuffle_window;
+  order.source_sizes = source_sizes;
+  if (train.data.mixture.has_value())
+    order.phases = PhasesOf(*train.data.mixture, train.batch_size);
+  Sampler sampler(samples, train.batch_size, SeedFor(train.seed, SeedPurpose::kDataOrder), order);
   if (train.epochs > 0) sampler.LimitToEpochs(train.epochs);
   return sampler;
 }

@@ -5,14 +5,24 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "trainer_spec/job_spec.h"
 #include "worker/data/augment/augment.h"
 #include "worker/data/base/pixel_scale.h"
 #include "worker/data/images/compressed_picture.h"
-#include "worker/data/sampler.h"
+#include "worker/data/order/sampler.h"
 
 namespace muster::worker {
+
+// The sources that are mixed, each as data of its own; else the data themselves.
+std::vector<trainer_spec::Data> SourcesOf(const trainer_spec::Data& data);
+
+// Whether samples are rows of tokens: all sources are, or none.
+bool HasTokens(const trainer_spec::Data& data);
+
+// So many pictures of all sources together may be broken.
+uint64_t BrokenLimitOf(const trainer_spec::Data& data);
 
 PixelScale PixelScaleOf(const trainer_spec::Images& images);
 PictureDecoding DecodingOf(const trainer_spec::Images& images);
@@ -20,7 +30,7 @@ PictureDecoding DecodingOf(const trainer_spec::Images& images);
 AugmentConfig AugmentConfigOf(const trainer_spec::Augment& augment, const PixelScale& pixels);
 Augmenter AugmenterOf(const trainer_spec::Train& train, const PixelScale& pixels);
 
-// Of a training set of so many samples, at least one.
-Sampler SamplerOf(const trainer_spec::Train& train, uint64_t samples);
+// Of a training set whose sources have so many samples, each at least one.
+Sampler SamplerOf(const trainer_spec::Train& train, const std::vector<uint64_t>& source_sizes);
 
 }  // namespace muster::worker

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "worker/data/images/picture_files.h"
 #include "worker/data/index/data_indexes.h"
+#include "worker/data/mixture.h"
 #include "worker/data/subset.h"
 #include "worker/data/text/token_rows.h"
 #include "worker/train/run/failure.h"
@@ -33,77 +35,95 @@ std::vector<float> ToFloat(const std::vector<double>& values) {
   return std::vector<float>(values.begin(), values.end());
 }
 
+struct ReadOptions {
+  std::string key;  // of the data in the spec, for messages
+  uint64_t seed = 0;
+  bool storage_order = false;
+  std::shared_ptr<AnyFileSystem> files;
+  FileSystem& local;
+};
+
 absl::StatusOr<std::unique_ptr<Dataset>> ReadImages(const trainer_spec::Images& images,
-                                                    std::shared_ptr<AnyFileSystem> files,
-                                                    FileSystem& local,
+                                                    const ReadOptions& options,
                                                     const SignOfLife& sign_of_life) {
-  IndexOptions options;
-  options.path = images.path;
-  options.progress = [&sign_of_life](uint64_t) { sign_of_life(); };
-  MUSTER_ASSIGN_OR_RETURN(DataIndexes indexes, OpenOrMakeIndexes(*files, local, options));
+  IndexOptions index;
+  index.path = images.path;
+  index.progress = [&sign_of_life](uint64_t) { sign_of_life(); };
+  MUSTER_ASSIGN_OR_RETURN(DataIndexes indexes,
+                          OpenOrMakeIndexes(*options.files, options.local, index));
   PictureFilesConfig config;
   config.size = images.size;
   config.channels = images.channels;
   config.pixels = PixelScaleOf(images);
   config.decoding = DecodingOf(images);
   config.classes = images.classes;
-  return PictureFiles::Create(files, std::move(indexes.splits), config);
+  config.storage_order = options.storage_order;
+  return PictureFiles::Create(options.files, std::move(indexes.splits), config);
 }
 
-absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::JobSpec& spec,
-                                                    FileSystem& local,
+absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::Data& data,
+                                                    const ReadOptions& options,
                                                     const SignOfLife& sign_of_life) {
-  const trainer_spec::Data& data = spec.train.data;
-  const auto files = std::make_shared<AnyFileSystem>(local);
-  FileSystem& fs = *files;
+  FileSystem& fs = *options.files;
+  // An error names the key.
+  const auto classified = [&](auto dataset,
+                              absl::string_view key) -> absl::StatusOr<std::unique_ptr<Dataset>> {
+    if (dataset.ok()) return *std::move(dataset);
+    return ClassifyData(dataset.status(), absl::StrCat(options.key, ".", key));
+  };
   if (data.digits.has_value()) {
     const std::string& path = data.digits->path;
-    auto digits = ReadDigits(fs, {path, static_cast<int64_t>(data.digits->image_size)});
-    if (digits.ok()) return *std::move(digits);
-    return ClassifyData(digits.status(), absl::StrCat("train.data.digits.path ", path));
+    return classified(ReadDigits(fs, {path, static_cast<int64_t>(data.digits->image_size)}),
+                      absl::StrCat("digits.path ", path));
   }
-  if (data.text.has_value()) {
-    auto text = ReadText(fs, {data.text->path, data.text->context});
-    if (text.ok()) return text;
-    return ClassifyData(text.status(), "train.data.text");
-  }
+  if (data.text.has_value())
+    return classified(ReadText(fs, {data.text->path, data.text->context}), "text");
   if (data.tokens.has_value()) {
-    auto tokens =
-        ReadTokens(files, {data.tokens->path, data.tokens->context, data.tokens->vocabulary});
-    if (tokens.ok()) return tokens;
-    return ClassifyData(tokens.status(), "train.data.tokens");
+    return classified(ReadTokens(options.files, {data.tokens->path, data.tokens->context,
+                                                 data.tokens->vocabulary}),
+                      "tokens");
   }
   if (data.synthetic.has_value()) {
     const trainer_spec::Synthetic& synthetic = *data.synthetic;
-    auto made = MakeSynthetic({static_cast<int64_t>(synthetic.samples), ToInt64(synthetic.shape),
-                               static_cast<int64_t>(synthetic.classes),
-                               SeedFor(spec.train.seed, SeedPurpose::kSyntheticData)});
-    if (made.ok()) return *std::move(made);
-    return ClassifyData(made.status(), "train.data.synthetic");
+    return classified(
+        MakeSynthetic({static_cast<int64_t>(synthetic.samples), ToInt64(synthetic.shape),
+                       static_cast<int64_t>(synthetic.classes), options.seed}),
+        "synthetic");
   }
-  if (data.cifar_bin.has_value()) {
-    auto cifar = ReadCifar(fs, {data.cifar_bin->path});
-    if (cifar.ok()) return cifar;
-    return ClassifyData(cifar.status(), "train.data.cifar_bin.path");
-  }
+  if (data.cifar_bin.has_value())
+    return classified(ReadCifar(fs, {data.cifar_bin->path}), "cifar_bin.path");
   if (data.numpy.has_value()) {
-    auto numpy =
-        ReadNumpy(fs, {data.numpy->path, ToFloat(data.numpy->mean), ToFloat(data.numpy->std)});
-    if (numpy.ok()) return numpy;
-    return ClassifyData(numpy.status(), "train.data.numpy.path");
+    return classified(
+        ReadNumpy(fs, {data.numpy->path, ToFloat(data.numpy->mean), ToFloat(data.numpy->std)}),
+        "numpy.path");
   }
-  if (data.images.has_value()) {
-    auto images = ReadImages(*data.images, files, local, sign_of_life);
-    if (images.ok()) return images;
-    return ClassifyData(images.status(), "train.data.images.path");
-  }
+  if (data.images.has_value())
+    return classified(ReadImages(*data.images, options, sign_of_life), "images.path");
   if (data.csv.has_value()) {
-    auto csv = ReadCsv(fs, {data.csv->path, data.csv->target, data.csv->features, data.csv->regress,
-                            data.csv->normalize});
-    if (csv.ok()) return csv;
-    return ClassifyData(csv.status(), "train.data.csv");
+    return classified(ReadCsv(fs, {data.csv->path, data.csv->target, data.csv->features,
+                                   data.csv->regress, data.csv->normalize}),
+                      "csv");
   }
-  return Classify(absl::InvalidArgumentError("train.data names no source"), kStartFailed);
+  return Classify(absl::InvalidArgumentError(absl::StrCat(options.key, " names no source")),
+                  kStartFailed);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> ReadMixture(const trainer_spec::Data& data,
+                                                     const ReadOptions& options,
+                                                     const SignOfLife& sign_of_life) {
+  std::vector<Mixture::Source> sources;
+  const std::vector<trainer_spec::Data> parts = SourcesOf(data);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    ReadOptions part = options;
+    part.key = absl::StrCat(options.key, ".mixture.sources[", i, "]");
+    part.seed = DeriveSeed(options.seed, i);
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
+                            ReadSource(parts[i], part, sign_of_life));
+    sources.push_back({data.mixture->sources[i].name, std::move(dataset)});
+  }
+  absl::StatusOr<std::unique_ptr<Mixture>> mixture = Mixture::Create(std::move(sources));
+  if (!mixture.ok()) return ClassifyData(mixture.status(), absl::StrCat(options.key, ".mixture"));
+  return *std::move(mixture);
 }
 
 }  // namespace
@@ -111,11 +131,18 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::JobSpec&
 absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
                                                       FileSystem& fs,
                                                       const SignOfLife& sign_of_life) {
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadSource(spec, fs, sign_of_life));
+  const trainer_spec::Data& data = spec.train.data;
+  const ReadOptions options = {.key = "train.data",
+                               .seed = SeedFor(spec.train.seed, SeedPurpose::kSyntheticData),
+                               .storage_order = data.shuffle_window > 0,
+                               .files = std::make_shared<AnyFileSystem>(fs),
+                               .local = fs};
+  const auto read = data.mixture.has_value() ? ReadMixture : ReadSource;
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, read(data, options, sign_of_life));
   const auto keep = [&](Split split, uint64_t samples) {
     if (samples > 0) dataset = KeepSubset(std::move(dataset), split, static_cast<int64_t>(samples));
   };
-  keep(Split::kTrain, spec.train.data.subset);
+  keep(Split::kTrain, data.subset);
   keep(Split::kValidation, spec.train.validate_samples);
   return dataset;
 }
@@ -141,7 +168,7 @@ absl::StatusOr<std::unique_ptr<Augmenter>> BuildAugmenter(const trainer_spec::Tr
 }
 
 Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset) {
-  return SamplerOf(train, static_cast<uint64_t>(dataset.size(Split::kTrain)));
+  return SamplerOf(train, dataset.source_sizes());
 }
 
 std::unique_ptr<Loader> BuildLoader(const trainer_spec::Train& train, const Dataset& dataset,
@@ -150,12 +177,13 @@ std::unique_ptr<Loader> BuildLoader(const trainer_spec::Train& train, const Data
   options.threads = static_cast<int>(train.data.threads);
   if (options.threads == 0)
     options.threads = dataset.in_files() ? std::min(AvailableCpus(), kMostThreads) : 1;
-  if (train.data.images.has_value()) options.broken_limit = train.data.images->broken_samples;
+  options.broken_limit = BrokenLimitOf(train.data);
   return std::make_unique<Loader>(dataset, BuildSampler(train, dataset), augmenter, options);
 }
 
 absl::StatusOr<ModelContext> SampleContext(const trainer_spec::JobSpec& spec, FileSystem& fs) {
-  const trainer_spec::Data& data = spec.train.data;
+  // Those of a mixture are alike.
+  const trainer_spec::Data data = SourcesOf(spec.train.data).front();
   ModelContext context;
   if (data.synthetic.has_value()) {
     context.input_shape.assign(data.synthetic->shape.begin(), data.synthetic->shape.end());

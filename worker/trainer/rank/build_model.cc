@@ -17,6 +17,7 @@
 #include "worker/train/run/failure.h"
 #include "worker/train/run/seed_purpose.h"
 #include "worker/train/step/torch_guard.h"
+#include "worker/trainer/data/data_recipe.h"
 #include "worker/trainer/rank/compose.h"
 
 namespace muster::worker {
@@ -62,10 +63,6 @@ MaeConfig ToConfig(const trainer_spec::Mae& mae) {
           .mask_ratio = mae.mask_ratio};
 }
 
-bool HasTokens(const trainer_spec::Train& train) {
-  return train.data.text.has_value() || train.data.tokens.has_value();
-}
-
 // A network that others made, out of a file: whatever goes wrong with it, the message names the
 // file.
 absl::StatusOr<std::unique_ptr<Model>> Foreign(
@@ -74,7 +71,7 @@ absl::StatusOr<std::unique_ptr<Model>> Foreign(
   std::unique_ptr<Model> model;
   absl::Status status = TorchGuard([&]() -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(model, make());
-    return CheckOutput(*model, context, HasTokens(spec.train));
+    return CheckOutput(*model, context, HasTokens(spec.train.data));
   });
   if (status.ok()) return model;
   // What a library throws tells its whole way down; its first line says what is wrong.
@@ -136,7 +133,7 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& s
   if (model.plugin.has_value()) {
     const trainer_spec::Plugin& plugin = *model.plugin;
     return Foreign(plugin.path, spec, context, [&] {
-      return LoadPlugin({plugin.path, plugin.model, plugin.options, HasTokens(spec.train)},
+      return LoadPlugin({plugin.path, plugin.model, plugin.options, HasTokens(spec.train.data)},
                         context);
     });
   }
@@ -146,7 +143,7 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& s
 absl::StatusOr<std::unique_ptr<Objective>> BuildObjective(const trainer_spec::Train& train,
                                                           const Dataset& dataset) {
   if (train.model.mae.has_value()) return MakeReconstruction(ReconstructionOf(*train.model.mae));
-  if (HasTokens(train)) return MakeLanguageModel(train.label_smoothing);
+  if (HasTokens(train.data)) return MakeLanguageModel(train.label_smoothing);
   if (at::isFloatingType(dataset.target_type())) {
     if (train.loss == trainer_spec::LossName::kMse) return MakeRegression();
     return Classify(absl::InvalidArgumentError("the data's targets are no classes but numbers to "

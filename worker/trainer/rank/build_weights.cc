@@ -7,6 +7,7 @@
 #include "worker/models/mae_to_vit.h"
 #include "worker/train/recipe/distillation.h"
 #include "worker/train/run/failure.h"
+#include "worker/trainer/data/data_recipe.h"
 #include "worker/trainer/rank/compose.h"
 
 namespace muster::worker {
@@ -55,8 +56,7 @@ absl::StatusOr<DistillationParts> BuildDistillation(const trainer_spec::JobSpec&
     return Classify(absl::InvalidArgumentError("train.distill.model: a teacher is no plug-in"),
                     kStartFailed);
   }
-  if (!task->accuracy_leads() && !spec.train.data.text.has_value() &&
-      !spec.train.data.tokens.has_value()) {
+  if (!task->accuracy_leads() && !HasTokens(spec.train.data)) {
     return Classify(absl::InvalidArgumentError(
                         "train.distill: the data's targets are numbers to regress, and a teacher's "
                         "outputs are compared as classes"),

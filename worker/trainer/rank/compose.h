@@ -14,7 +14,7 @@
 #include "worker/data/augment/augment.h"
 #include "worker/data/base/dataset.h"
 #include "worker/data/loader.h"
-#include "worker/data/sampler.h"
+#include "worker/data/order/sampler.h"
 #include "worker/dist/collectives.h"
 #include "worker/models/base/model.h"
 #include "worker/optim/optimizer.h"

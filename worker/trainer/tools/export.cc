@@ -27,6 +27,7 @@
 #include "worker/train/recipe/transfer.h"
 #include "worker/train/run/run_state.h"
 #include "worker/train/step/torch_guard.h"
+#include "worker/trainer/data/data_recipe.h"
 #include "worker/trainer/rank/compose.h"
 #include "worker/trainer/rank/foreign_code.h"
 #include "worker/trainer/rank/rank_program.h"
@@ -164,8 +165,7 @@ absl::StatusOr<std::string> ToTorchScript(FileSystem& fs, const Source& source,
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(source.spec, context));
   const at::NoGradGuard no_grad;
   MUSTER_RETURN_IF_ERROR(CopyExactly(source.tensors, *model));
-  const bool tokens =
-      source.spec.train.data.text.has_value() || source.spec.train.data.tokens.has_value();
+  const bool tokens = HasTokens(source.spec.train.data);
   std::ostringstream file;
   TraceModel(*model, Samples(context, tokens, kTracedBatch)).save(file);
   std::string bytes = std::move(file).str();

@@ -74,7 +74,7 @@ TEST(SpecDefaultsTest, EveryDefaultIsWrittenOut) {
       R"("checkpoint":{"every_steps":0,"every_epochs":1,"keep_last":3,"every":"0s"},)"
       R"("restart":{"max_restarts":5,"backoff":"1s","max_backoff":"1m","controller_lost_timeout":"1h","progress_timeout":"10m"},)"
       R"("train":{"model":{"mlp":{"hidden":[256,256]}},)"
-      R"("data":{"synthetic":{"samples":4096,"shape":[3,32,32],"classes":10},"subset":0,"threads":0},"batch_size":8,"epochs":1.0,)"
+      R"("data":{"synthetic":{"samples":4096,"shape":[3,32,32],"classes":10},"subset":0,"threads":0,"shuffle_window":0},"batch_size":8,"epochs":1.0,)"
       R"("optimizer":{"name":"adamw","lr":0.001,"weight_decay":0.01,"beta1":0.9,"beta2":0.999,"eps":1e-08,)"
       R"("layer_decay":1.0,"decay_norms_and_biases":false},)"
       R"("schedule":{"name":"cosine","warmup_steps":0,"final_fraction":0.0,"start_fraction":0.0},"precision":"fp32","clip_norm":0.0,)"
@@ -112,6 +112,29 @@ train:
   EXPECT_FALSE(spec.train().optimizer().nesterov());
   EXPECT_FALSE(spec.train().optimizer().has_beta1());
   EXPECT_EQ(FromProto(spec.restart().max_backoff()), absl::Minutes(5));
+}
+
+TEST(SpecDefaultsTest, SourcesOfAMixtureHaveTheDefaultsOfTheirKind) {
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, LoadSpec(R"(
+name: x
+train:
+  model: {gpt2: }
+  data:
+    mixture:
+      sources:
+      - {text: {path: /a, context: 64}}
+      - {name: code, text: {path: /b, context: 64}}
+  batch_size: 8
+  steps: 5
+)"));
+  const v1::Mixture& mixture = spec.train().data().mixture();
+  ASSERT_EQ(mixture.sources_size(), 2);
+  EXPECT_EQ(mixture.sources(0).name(), "0");
+  EXPECT_EQ(mixture.sources(1).name(), "code");
+  EXPECT_FALSE(mixture.sources(0).has_weight());
+  // The model's follow the data's.
+  EXPECT_EQ(spec.train().model().gpt2().context(), 64u);
+  EXPECT_EQ(spec.train().model().gpt2().vocabulary(), 256u);
 }
 
 TEST(SpecDefaultsTest, EachOptimizerAndScheduleHasDefaultsOfItsOwn) {
@@ -325,6 +348,22 @@ v1::Images& GoodImages(v1::JobSpec& spec) {
   images.add_std(0.5);
   images.set_center_crop(0.875);
   return images;
+}
+
+// Two sources with weights, and a phase.
+v1::Mixture& GoodMixture(v1::JobSpec& spec) {
+  v1::Mixture& mixture = *spec.mutable_train()->mutable_data()->mutable_mixture();
+  for (const char* name : {"a", "b"}) {
+    v1::MixtureSource& source = *mixture.add_sources();
+    source.set_name(name);
+    source.set_weight(1);
+    source.mutable_numpy()->set_path("/d");
+  }
+  v1::MixturePhase& phase = *mixture.add_phases();
+  phase.set_from_step(10);
+  phase.add_weights(0);
+  phase.add_weights(2);
+  return mixture;
 }
 
 TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
@@ -542,6 +581,49 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
        "train.data.images.classes: must be from 0 to 1000000"},
       {[](Spec& s) { s.mutable_train()->mutable_data()->set_threads(257); },
        "train.data.threads: must be from 0 to 256; got 257"},
+      {[](Spec& s) {
+         GoodMixture(s);
+         s.mutable_train()->mutable_data()->set_subset(5);
+       },
+       "train.data.subset: is not for a mixture"},
+      {[](Spec& s) {
+         s.mutable_train()->mutable_data()->set_subset(5);
+         s.mutable_train()->mutable_data()->set_shuffle_window(5);
+       },
+       "train.data.shuffle_window: is not for a subset"},
+      {[](Spec& s) {
+         v1::Mixture& mixture = GoodMixture(s);
+         mixture.clear_phases();
+         mixture.mutable_sources()->RemoveLast();
+       },
+       "train.data.mixture.sources: wants two or more: give a single one without a mixture"},
+      {[](Spec& s) { GoodMixture(s).mutable_sources(1)->clear_numpy(); },
+       "train.data.mixture.sources[1]: is required: one of synthetic, digits, "},
+      {[](Spec& s) { GoodMixture(s).mutable_sources(1)->mutable_numpy()->clear_path(); },
+       "train.data.mixture.sources[1].numpy.path: is required"},
+      {[](Spec& s) { GoodMixture(s).mutable_sources(1)->clear_weight(); },
+       "train.data.mixture.sources: give a weight to all of them, or to none"},
+      {[](Spec& s) { GoodMixture(s).mutable_sources(1)->set_weight(std::nan("")); },
+       "train.data.mixture.sources[1]: must be from 0 to "},
+      {[](Spec& s) {
+         for (v1::MixtureSource& source : *GoodMixture(s).mutable_sources()) source.set_weight(0);
+       },
+       "train.data.mixture.sources: must have a weight above 0"},
+      {[](Spec& s) {
+         for (v1::MixtureSource& source : *GoodMixture(s).mutable_sources()) source.clear_weight();
+       },
+       "train.data.mixture.phases: want sources with weights, which hold until the first phase"},
+      {[](Spec& s) { GoodMixture(s).mutable_phases(0)->clear_from_step(); },
+       "train.data.mixture.phases[0].from_step: must be above 0; got 0"},
+      {[](Spec& s) {
+         v1::Mixture& mixture = GoodMixture(s);
+         *mixture.add_phases() = mixture.phases(0);
+       },
+       "train.data.mixture.phases[1].from_step: must be above 10; got 10"},
+      {[](Spec& s) { GoodMixture(s).mutable_phases(0)->add_weights(1); },
+       "train.data.mixture.phases[0].weights: must have a number for each of 2 sources; got 3"},
+      {[](Spec& s) { GoodMixture(s).mutable_phases(0)->set_weights(1, 0); },
+       "train.data.mixture.phases[0].weights: must have a weight above 0"},
       {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_csv()->set_target("y"); },
        "train.data.csv.path: is required: the CSV file"},
       {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_csv()->set_path("/d"); },

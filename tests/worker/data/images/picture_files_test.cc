@@ -1,6 +1,7 @@
 #include "worker/data/images/picture_files.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,7 +76,8 @@ class PictureFilesTest : public ::testing::Test {
     return shards;
   }
 
-  absl::StatusOr<std::unique_ptr<Dataset>> Open(const std::string& path, int64_t classes = 0) {
+  absl::StatusOr<std::unique_ptr<Dataset>> Open(const std::string& path, int64_t classes = 0,
+                                                bool storage_order = false) {
     IndexOptions options;
     options.path = path;
     options.folder = dir_ / "index";
@@ -86,6 +89,7 @@ class PictureFilesTest : public ::testing::Test {
     config.decoding.center_crop = 0.875;
     config.pixels = {{0.4f, 0.5f, 0.6f}, {0.2f, 0.3f, 0.4f}};
     config.classes = classes;
+    config.storage_order = storage_order;
     return PictureFiles::Create(files, std::move(indexes->splits), config);
   }
 
@@ -168,6 +172,40 @@ TEST_F(PictureFilesTest, BatchesHaveTheSameBitsForAnyRanksThreadsFormatAndResume
       SCOPED_TRACE(absl::StrCat(world, " ranks from step ", first));
       ExpectEqual(batches(**shards, 2, world, first), want, first);
     }
+  }
+}
+
+TEST_F(PictureFilesTest, KnowsWhichSamplesLieSideBySide) {
+  const auto data = Open(MakeShards(), 0, /*storage_order=*/true);
+  ASSERT_OK(data);
+  EXPECT_EQ((*data)->bytes(), kTrain * 4);
+  std::vector<std::pair<std::string, uint64_t>> places;  // file and offset
+  std::set<int64_t> ids;
+  for (int64_t place = 0; place < kTrain; ++place) {
+    const int64_t id = (*data)->IdInStorage(place);
+    ids.insert(id);
+    const std::string name = (*data)->NameOf(Split::kTrain, id);
+    const size_t file = name.find("in /") + 3, offset = name.find(" from byte ") + 11;
+    places.emplace_back(name.substr(file, name.find(" from byte") - file),
+                        std::stoull(name.substr(offset)));
+  }
+  EXPECT_EQ(ids.size(), kTrain);
+  EXPECT_TRUE(std::is_sorted(places.begin(), places.end()));
+  EXPECT_NE(places.front().first, places.back().first);
+}
+
+TEST_F(PictureFilesTest, BatchesOfWindowsHaveTheSameBitsForAnyRanksAndResume) {
+  const auto data = Open(MakeShards(), 0, /*storage_order=*/true);
+  ASSERT_OK(data);
+  const Sampler sampler(kTrain, 6, 3, {.window = 9});
+  const Augmenter augmenter(CropFlipAndMix(), 4);
+  const Loader loader(**data, sampler, &augmenter, {.threads = 2});
+  constexpr uint64_t kSteps = 12;
+  const std::vector<Batch> want = GlobalBatches(loader, 0, kSteps, 1);
+  for (const uint32_t world : {2u, 3u, 5u, 7u}) {
+    SCOPED_TRACE(world);
+    ExpectEqual(GlobalBatches(loader, 0, kSteps, world), want, 0);
+    ExpectEqual(GlobalBatches(loader, 7, kSteps, world), want, 7);
   }
 }
 

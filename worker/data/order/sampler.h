@@ -9,14 +9,15 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "worker/data/base/epoch_place.h"
+#include "worker/data/order/mixture_order.h"
+#include "worker/data/order/permutation.h"
+#include "worker/data/order/window_order.h"
 
 namespace muster::worker {
-
-// A place in [0, size) for each place in [0, size), without repeats. Requires place < size.
-uint64_t Permute(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t place);
 
 // [begin, end) of `count` places that rank takes. Requires rank < world.
 struct Shard {
@@ -26,11 +27,21 @@ struct Shard {
 };
 Shard ShardOf(uint64_t count, uint32_t rank, uint32_t world);
 
+// How training differs from taking all samples at random.
+struct SampleOrder {
+  // Take samples from windows of so many, in the order of storage; 0, or as many as there are: from
+  // all.
+  uint64_t window = 0;
+  // Sources whose samples follow each other in the training set, and their weights. Without
+  // weights they are as one.
+  std::vector<uint64_t> source_sizes;
+  std::vector<MixturePhase> phases;
+};
+
 class Sampler {
  public:
   // `samples` in the training set and samples in a global batch: both at least 1.
-  Sampler(uint64_t samples, uint64_t batch_size, uint64_t seed)
-      : samples_(samples), batch_size_(batch_size), seed_(seed) {}
+  Sampler(uint64_t samples, uint64_t batch_size, uint64_t seed, const SampleOrder& order = {});
 
   // Steps that make up `epochs` (above 0, not whole ones too); the last may be short, see Limit.
   uint64_t StepsFor(double epochs) const;
@@ -43,8 +54,9 @@ class Sampler {
   // Samples of step `step` over all ranks: batch_size but for a short last batch.
   uint64_t GlobalBatch(uint64_t step) const;
 
-  // Ids of the samples of `step` for a rank, in order. Empty when a short last batch has fewer
-  // samples than there are ranks.
+  // Ids of the samples of `step` for a rank, in order; with a window their places in storage, which
+  // the data set knows (SampleSource::IdInStorage). Empty when a short last batch has fewer samples
+  // than there are ranks.
   std::vector<int64_t> Ids(uint64_t step, uint32_t rank, uint32_t world) const;
   // Likewise for some places of the global batch.
   std::vector<int64_t> Ids(uint64_t step, const Shard& places) const;
@@ -54,6 +66,12 @@ class Sampler {
 
   // Epochs consumed when `step` steps are done.
   double EpochAt(uint64_t step) const;
+
+  // Whether it gives places in storage.
+  bool in_windows() const { return steps_in_window_ > 0; }
+  // So many steps later about a window on is reached: what is fetched from afar then is there in
+  // time. 0 without a window.
+  uint64_t steps_in_window() const { return steps_in_window_; }
 
   uint64_t samples() const { return samples_; }
   uint64_t batch_size() const { return batch_size_; }
@@ -65,6 +83,9 @@ class Sampler {
   uint64_t batch_size_;
   uint64_t seed_;
   uint64_t limit_ = UINT64_MAX;
+  uint64_t steps_in_window_ = 0;
+  std::optional<WindowOrder> windows_;
+  std::optional<MixtureOrder> mixture_;
 };
 
 }  // namespace muster::worker

@@ -1,4 +1,4 @@
-#include "worker/data/sampler.h"
+#include "worker/data/order/sampler.h"
 
 #include <gtest/gtest.h>
 
