@@ -4,14 +4,11 @@
 Trains ResNet-18 with the real muster-trainer on parts of two photographs (scripts/setup --tests brings data/photos) and
 compares bits: of a run that nobody touched, and of one that reads from S3 (moto) and was killed in the middle.
 """
-import contextlib
 import io
 import json
 import os
 import random
 import shutil
-import socket
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -26,6 +23,7 @@ sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
 from PIL import Image  # noqa: E402
 
 from muster_gang import Gang, resolved_spec  # noqa: E402
+from s3_stand_in import object_store, upload  # noqa: E402
 
 TRAIN, HELD_OUT = 120, 40  # of each photograph
 STEPS = 60
@@ -65,43 +63,6 @@ def shards_of(folder, out, per_shard=50):
                     member = tarfile.TarInfo(f"{key}.cls")
                     member.size = 1
                     tar.addfile(member, io.BytesIO(str(label).encode()))
-
-
-def listens(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-@contextlib.contextmanager
-def object_store(folder):
-    """A server that speaks S3 on loopback; yields the environment that leads to it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log = open(os.path.join(folder, "moto.log"), "wb")
-    server = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-                              stdout=log, stderr=log)
-    try:
-        deadline = time.monotonic() + 60
-        while not listens(port):
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("moto does not serve: " + open(log.name, errors="replace").read())
-            time.sleep(0.05)
-        yield {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": "key",
-               "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1", "NO_PROXY": "127.0.0.1"}
-    finally:
-        server.terminate()
-        server.wait()
-        log.close()
-
-
-def upload(folder, bucket, environment):
-    import boto3
-    client = boto3.client("s3", endpoint_url=environment["AWS_ENDPOINT_URL"], region_name="us-east-1",
-                          aws_access_key_id="key", aws_secret_access_key="secret")
-    client.create_bucket(Bucket=bucket)
-    for name in sorted(os.listdir(folder)):
-        client.upload_file(os.path.join(folder, name), bucket, f"photos/{name}")
 
 
 def recipe(path):
@@ -167,7 +128,7 @@ class PhotosFromAnywhere(unittest.TestCase):
         shards_of(self.pictures, shards)
         with object_store(self.folder) as store:
             upload(shards, "photos", store)
-            path = "s3://photos/photos"
+            path = "s3://photos/"
             saved = self.kill_after(self.gang("remote", path, 2, store), 20)
             self.gang("remote", path, 2, store, attempt=2, resume=saved).run(600)
             self.assertEqual(self.weights("remote"), self.weights("whole"), "the weights differ")
