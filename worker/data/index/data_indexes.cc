@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/check.h"
 #include "common/base/deadline.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
@@ -42,6 +43,8 @@ constexpr absl::Duration kLockPause = absl::Milliseconds(100);
 constexpr absl::Duration kHolderPatience = absl::Minutes(5);
 // Of the training set, where nothing else is for validation and test.
 constexpr uint64_t kHashParts = 10;
+// Of the samples of each split that are being indexed, before they are put aside.
+constexpr uint64_t kSplitMemoryBytes = 24u << 20;
 
 // Without what may be secret in a signed URL, and is other in each.
 std::string PathForPeople(const std::string& path) {
@@ -70,29 +73,43 @@ class Progress {
   Deadline silence_{absl::ZeroDuration()};
 };
 
-// Gives each sample to the split that it is in.
+// Gives each sample to the split that it is in, and to a split only the files that it has samples
+// in. A format adds the samples of a file before the next file.
 class SplitSink final : public SampleSink {
  public:
   SplitSink(std::vector<IndexWriter*> writers, Progress& progress)
-      : writers_(std::move(writers)), progress_(progress) {}
+      : progress_(progress), writers_(std::move(writers)), numbers_(writers_.size()) {}
 
   uint32_t AddFile(const std::string& path, uint64_t size_bytes) override {
-    uint32_t file = 0;
-    for (IndexWriter* writer : writers_) file = writer->AddFile(path, size_bytes);
-    return file;
+    path_ = path;
+    size_bytes_ = size_bytes;
+    std::fill(numbers_.begin(), numbers_.end(), std::nullopt);
+    return files_++;
   }
   absl::Status Add(const FoundSample& sample) override {
     progress_.SampleFound();
-    if (writers_.size() == 1) return writers_[0]->Add(sample);
+    MUSTER_CHECK(sample.file + 1 == files_, "a sample lies in the file that was added last");
     // The first two parts are for the second and third writer.
-    const uint64_t part = XXH3_64bits(sample.key.data(), sample.key.size()) % kHashParts;
-    const size_t writer = part + 1 < writers_.size() ? part + 1 : 0;
-    return writers_[writer]->Add(sample);
+    size_t split = 0;
+    if (writers_.size() > 1) {
+      const uint64_t part = XXH3_64bits(sample.key.data(), sample.key.size()) % kHashParts;
+      if (part + 1 < writers_.size()) split = part + 1;
+    }
+    if (!numbers_[split].has_value())
+      numbers_[split] = writers_[split]->AddFile(path_, size_bytes_);
+    FoundSample own = sample;
+    own.file = *numbers_[split];
+    return writers_[split]->Add(own);
   }
 
  private:
-  const std::vector<IndexWriter*> writers_;
   Progress& progress_;
+  const std::vector<IndexWriter*> writers_;
+  // Of the file that was added last: its number for each writer that has it.
+  std::vector<std::optional<uint32_t>> numbers_;
+  std::string path_;
+  uint64_t size_bytes_ = 0;
+  uint32_t files_ = 0;
 };
 
 class IndexMaker {
@@ -259,8 +276,8 @@ class IndexMaker {
         {{"data", PathForPeople(options_.path)}, {"format", DataFormatName(found_.format)}});
     std::vector<std::unique_ptr<IndexWriter>> writers;
     for (const Split split : kSplits) {
-      writers.push_back(
-          std::make_unique<IndexWriter>(local_, IndexPath(absl::StrCat(SplitName(split), ".idx"))));
+      writers.push_back(std::make_unique<IndexWriter>(
+          local_, IndexPath(absl::StrCat(SplitName(split), ".idx")), kSplitMemoryBytes));
     }
     std::vector<std::string> classes = class_names_;
     for (const Split split : kSplits) {

@@ -13,60 +13,18 @@
 #include "common/base/status_macros.h"
 #include "common/ckpt/block_hasher.h"
 #include "common/fs/little_endian.h"
+#include "worker/data/index/appended_file.h"
 #include "worker/data/index/index_layout.h"
 
 namespace muster::worker {
 namespace {
 
 constexpr absl::string_view kPartSuffix = ".part";
-constexpr size_t kAppendBytes = 1u << 20;
-constexpr uint64_t kRunReadBytes = 1u << 20;
+// So much of each run is read at once: all of them share the memory of the samples.
+constexpr uint64_t kLeastRunReadBytes = 16u << 10, kMostRunReadBytes = 1u << 20;
 // Of a sample that is kept, beside its key.
 constexpr uint64_t kKeptOverheadBytes = 96;
 constexpr size_t kRunRecordHeaderBytes = 4 + 8 + 8 + 4 + 4;
-
-// A file that is appended to in large pieces.
-class AppendedFile {
- public:
-  static absl::StatusOr<AppendedFile> Create(FileSystem& fs, const std::string& path) {
-    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.CreateExclusive(path));
-    return AppendedFile(std::move(file));
-  }
-
-  absl::Status Append(absl::string_view bytes) {
-    absl::StrAppend(&waiting_, bytes);
-    return waiting_.size() < kAppendBytes ? absl::OkStatus() : Flush();
-  }
-  absl::Status Flush() {
-    MUSTER_RETURN_IF_ERROR(file_->Append(waiting_));
-    waiting_.clear();
-    return absl::OkStatus();
-  }
-  absl::Status SyncAndClose() {
-    MUSTER_RETURN_IF_ERROR(Flush());
-    MUSTER_RETURN_IF_ERROR(file_->Sync());
-    return file_->Close();
-  }
-
- private:
-  explicit AppendedFile(std::unique_ptr<WritableFile> file) : file_(std::move(file)) {}
-
-  std::unique_ptr<WritableFile> file_;
-  std::string waiting_;
-};
-
-absl::Status AppendWholeFile(FileSystem& fs, const std::string& path, AppendedFile& to,
-                             const std::function<void()>& progress) {
-  std::string buffer(kAppendBytes, '\0');
-  for (uint64_t offset = 0;;) {
-    MUSTER_ASSIGN_OR_RETURN(const uint64_t got,
-                            fs.ReadAt(path, offset, buffer.data(), buffer.size()));
-    progress();
-    if (got == 0) return absl::OkStatus();
-    MUSTER_RETURN_IF_ERROR(to.Append(absl::string_view(buffer).substr(0, got)));
-    offset += got;
-  }
-}
 
 }  // namespace
 
@@ -76,7 +34,8 @@ class IndexWriter::Run {
   // In memory; `kept` is sorted.
   explicit Run(std::vector<Kept>* kept) : kept_(kept) {}
   // In a file.
-  Run(FileSystem& fs, std::string path) : fs_(&fs), path_(std::move(path)) {}
+  Run(FileSystem& fs, std::string path, uint64_t read_bytes)
+      : fs_(&fs), path_(std::move(path)), read_bytes_(read_bytes) {}
 
   static std::string Encode(const Kept& sample) {
     std::string record;
@@ -118,7 +77,7 @@ class IndexWriter::Run {
     begin_ = 0;
     while (buffer_.size() < bytes) {
       const size_t had = buffer_.size();
-      buffer_.resize(had + std::max<size_t>(kRunReadBytes, bytes));
+      buffer_.resize(had + std::max<size_t>(read_bytes_, bytes));
       MUSTER_ASSIGN_OR_RETURN(const uint64_t got, fs_->ReadAt(path_, offset_, buffer_.data() + had,
                                                               buffer_.size() - had));
       buffer_.resize(had + got);
@@ -132,6 +91,7 @@ class IndexWriter::Run {
   size_t next_ = 0;
   FileSystem* fs_ = nullptr;
   std::string path_;
+  uint64_t read_bytes_ = 0;
   uint64_t offset_ = 0;
   std::string buffer_;
   size_t begin_ = 0;
@@ -180,15 +140,20 @@ class IndexWriter::Parts {
   int64_t least_ = kNoLabel, greatest_ = kNoLabel;
 };
 
+IndexWriter::IndexWriter(FileSystem& fs, std::string path, uint64_t memory_bytes)
+    : fs_(fs),
+      path_(std::move(path)),
+      memory_bytes_(memory_bytes),
+      files_(fs, PartPath("sizes"), PartPath("paths")) {}
+
 uint32_t IndexWriter::AddFile(const std::string& path, uint64_t size_bytes) {
-  files_.push_back({path, size_bytes});
-  return static_cast<uint32_t>(files_.size() - 1);
+  return files_.Add(path, size_bytes);
 }
 
 absl::Status IndexWriter::Add(const FoundSample& sample) {
-  if (sample.file >= files_.size())
+  if (sample.file >= files_.count())
     return absl::InvalidArgumentError(absl::StrCat("sample ", sample.key, " lies in no file"));
-  const SourceFile& file = files_[sample.file];
+  MUSTER_ASSIGN_OR_RETURN(const SourceFile file, files_.At(sample.file));
   if (sample.offset > file.size_bytes || sample.size > file.size_bytes - sample.offset) {
     return absl::InvalidArgumentError(
         absl::StrCat(file.path, ": sample ", sample.key, " would end at ", sample.offset, " + ",
@@ -208,7 +173,18 @@ absl::Status IndexWriter::Add(const FoundSample& sample) {
                    static_cast<int32_t>(sample.label)});
   ++samples_;
   kept_bytes_ += sample.key.size() + kKeptOverheadBytes;
+  if (files_.is_large()) {
+    MUSTER_RETURN_IF_ERROR(Begin());
+    MUSTER_RETURN_IF_ERROR(files_.Spill());
+  }
   return kept_bytes_ > memory_bytes_ ? PutAside() : absl::OkStatus();
+}
+
+// Before the first file beside the index.
+absl::Status IndexWriter::Begin() {
+  if (begun_) return absl::OkStatus();
+  begun_ = true;
+  return RemoveLeftovers();
 }
 
 std::string IndexWriter::PartPath(const std::string& what) const {
@@ -220,7 +196,7 @@ void IndexWriter::Sort() {
 }
 
 absl::Status IndexWriter::PutAside() {
-  if (runs_ == 0) MUSTER_RETURN_IF_ERROR(RemoveLeftovers());
+  MUSTER_RETURN_IF_ERROR(Begin());
   Sort();
   MUSTER_ASSIGN_OR_RETURN(AppendedFile file,
                           AppendedFile::Create(fs_, PartPath(absl::StrCat("run-", runs_))));
@@ -245,16 +221,17 @@ absl::Status IndexWriter::RemoveLeftovers() {
 
 absl::Status IndexWriter::Finish(const std::vector<std::string>& class_names,
                                  const std::string& set, const std::function<void()>& progress) {
-  if (runs_ == 0) MUSTER_RETURN_IF_ERROR(RemoveLeftovers());
+  MUSTER_RETURN_IF_ERROR(Begin());
   const absl::Status written = WriteIndex(class_names, set, progress);
   const absl::Status removed = RemoveLeftovers();
   return written.ok() ? removed : written;
 }
 
 absl::Status IndexWriter::TwiceTheKey(const Kept& a, const Kept& b) const {
-  return absl::InvalidArgumentError(absl::StrCat("two samples have the key ", a.key, ": in ",
-                                                 files_[a.file].path, " and in ",
-                                                 files_[b.file].path));
+  MUSTER_ASSIGN_OR_RETURN(const SourceFile one, files_.At(a.file));
+  MUSTER_ASSIGN_OR_RETURN(const SourceFile other, files_.At(b.file));
+  return absl::InvalidArgumentError(
+      absl::StrCat("two samples have the key ", a.key, ": in ", one.path, " and in ", other.path));
 }
 
 absl::Status IndexWriter::WriteIndex(const std::vector<std::string>& class_names,
@@ -262,7 +239,10 @@ absl::Status IndexWriter::WriteIndex(const std::vector<std::string>& class_names
                                      const std::function<void()>& progress) {
   Sort();
   std::vector<Run> runs;
-  for (int i = 0; i < runs_; ++i) runs.emplace_back(fs_, PartPath(absl::StrCat("run-", i)));
+  const uint64_t read_bytes = std::clamp(memory_bytes_ / static_cast<uint64_t>(runs_ + 1),
+                                         kLeastRunReadBytes, kMostRunReadBytes);
+  for (int i = 0; i < runs_; ++i)
+    runs.emplace_back(fs_, PartPath(absl::StrCat("run-", i)), read_bytes);
   runs.emplace_back(&kept_);
 
   const std::string whole = PartPath("whole"), keys = PartPath("keys");
@@ -299,16 +279,11 @@ absl::Status IndexWriter::WriteIndex(const std::vector<std::string>& class_names
 
   MUSTER_RETURN_IF_ERROR(parts.keys().Flush());
   MUSTER_RETURN_IF_ERROR(index.Flush());
-  MUSTER_RETURN_IF_ERROR(AppendWholeFile(fs_, keys, index, progress));
-  uint64_t path_bytes = 0;
-  for (const SourceFile& file : files_) {
-    path_bytes += file.path.size();
-    MUSTER_RETURN_IF_ERROR(index.Append(EncodeIndexFile({file.size_bytes, path_bytes})));
-  }
-  for (const SourceFile& file : files_) MUSTER_RETURN_IF_ERROR(index.Append(file.path));
+  MUSTER_RETURN_IF_ERROR(index.AppendFile(fs_, keys, progress));
+  MUSTER_RETURN_IF_ERROR(files_.CopyTo(index, progress));
   nlohmann::json footer = parts.Footer();
-  footer["files"] = files_.size();
-  footer["path_bytes"] = path_bytes;
+  footer["files"] = files_.count();
+  footer["path_bytes"] = files_.path_bytes();
   footer["classes"] = class_names;
   footer["set"] = set;
   const std::string text = footer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

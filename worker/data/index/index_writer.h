@@ -1,9 +1,10 @@
 // Makes the index of a split (sample_index.h) of the samples that a format finds, in any order.
 //
 // Bounded memory: samples beyond a bound are sorted and put aside in files beside the index, which
-// are merged at the end. The index appears under its name when it is whole; what a failed or killed
-// writer leaves are files whose names end in ".part", which the next writer of that index removes.
-// Two processes must not write one index at a time. One thread.
+// are merged at the end; so are the paths of their files (source_files.h). The index appears under
+// its name when it is whole; what a failed or killed writer leaves are files whose names end in
+// ".part", which the next writer of that index removes. Two processes must not write one index at a
+// time. One thread.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
 #include "worker/data/formats/sample_sink.h"
+#include "worker/data/index/source_files.h"
 
 namespace muster::worker {
 
@@ -24,8 +26,7 @@ inline constexpr uint64_t kMaxKeyBytes = 64u << 10;
 class IndexWriter final : public SampleSink {
  public:
   // The index will be at `path`. `memory_bytes`: for samples that are not put aside yet.
-  IndexWriter(FileSystem& fs, std::string path, uint64_t memory_bytes = 64u << 20)
-      : fs_(fs), path_(std::move(path)), memory_bytes_(memory_bytes) {}
+  IndexWriter(FileSystem& fs, std::string path, uint64_t memory_bytes = 64u << 20);
 
   uint32_t AddFile(const std::string& path, uint64_t size_bytes) override;
   // INVALID_ARGUMENT also for a key above kMaxKeyBytes, or a label that is no 32-bit number.
@@ -50,6 +51,7 @@ class IndexWriter final : public SampleSink {
   class Run;
   class Parts;
 
+  absl::Status Begin();
   void Sort();
   absl::Status PutAside();
   absl::Status RemoveLeftovers();
@@ -61,11 +63,8 @@ class IndexWriter final : public SampleSink {
   FileSystem& fs_;
   const std::string path_;
   const uint64_t memory_bytes_;
-  struct SourceFile {
-    std::string path;
-    uint64_t size_bytes = 0;
-  };
-  std::vector<SourceFile> files_;
+  SourceFiles files_;
+  bool begun_ = false;
   std::vector<Kept> kept_;
   uint64_t kept_bytes_ = 0;
   uint64_t samples_ = 0;

@@ -69,6 +69,23 @@ TEST_F(DataIndexesTest, OneHeldOutSetServesAsBoth) {
   EXPECT_EQ(Sizes(), (std::vector<uint64_t>{3, 1, 2}));
 }
 
+// The pictures of a folder are files: each split lists its own.
+TEST_F(DataIndexesTest, ASplitThatIsHeldOutNamesOnlyItsFiles) {
+  for (int i = 0; i < 100; ++i) Write(absl::StrCat("train/", i % 2, "/", i, ".jpg"));
+  const absl::StatusOr<DataIndexes> data = Open();
+  ASSERT_OK(data);
+  for (const std::unique_ptr<SampleIndex>& index : data->splits) {
+    EXPECT_GT(index->size(), 0u);
+    EXPECT_EQ(index->files(), index->size());
+    for (uint64_t id = 0; id < index->size(); ++id) {
+      const auto place = index->PlaceOf(id);
+      ASSERT_OK(place);
+      EXPECT_THAT(std::string(place->file.path),
+                  HasSubstr(absl::StrCat("/", place->sample.key, ".jpg")));
+    }
+  }
+}
+
 // Labels are places among the classes of the training set, also where another set lacks one.
 TEST_F(DataIndexesTest, AClassHasTheLabelOfTheTrainingSet) {
   for (const char* name : {"train/a/1.jpg", "train/b/2.jpg", "train/c/3.jpg", "val/c/4.jpg"})

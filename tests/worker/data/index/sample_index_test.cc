@@ -1,6 +1,7 @@
 #include "worker/data/index/sample_index.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <fstream>
@@ -102,6 +103,57 @@ TEST_F(SampleIndexTest, IsTheSameHoweverLittleMemoryItsWriterHas) {
     EXPECT_TRUE(Bytes() == at_once) << memory;
   }
   EXPECT_EQ(FilesBeside(), std::vector<std::string>{"train.idx"});
+}
+
+// A picture of an image folder is a file of its own.
+TEST_F(SampleIndexTest, AsManyFilesAsSamplesTakeLittleMemory) {
+  constexpr uint32_t kFiles = 200'000;
+  const auto path_of = [](uint32_t i) {
+    return absl::StrCat("/data/photos/class-", i % 1000, "/a-picture-", i, ".jpg");
+  };
+  const auto in_use = [] {
+    const struct mallinfo2 info = ::mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  IndexWriter writer(fs_, path_, /*memory_bytes=*/1 << 20);
+  const size_t before = in_use();
+  size_t most = before;
+  for (uint32_t i = 0; i < kFiles; ++i) {
+    const uint32_t file = writer.AddFile(path_of(i), i);
+    ASSERT_OK(writer.Add({absl::StrCat("picture-", i), file, 0, i, 0}));
+    if (i % 1000 == 0) most = std::max(most, in_use());
+  }
+  EXPECT_LT(most - before, 16u << 20);
+  ASSERT_OK(writer.Finish({"all"}));
+  const auto index = SampleIndex::Open(path_);
+  ASSERT_OK(index);
+  ASSERT_EQ((*index)->files(), kFiles);
+  for (const uint32_t i : {0u, 1u, 77'777u, kFiles - 1}) {
+    const auto found = (*index)->Find(absl::StrCat("picture-", i));
+    ASSERT_OK(found);
+    const auto place = (*index)->PlaceOf(*found);
+    ASSERT_OK(place);
+    EXPECT_EQ(place->file.path, path_of(i));
+    EXPECT_EQ(place->file.size_bytes, i);
+  }
+  EXPECT_EQ(FilesBeside(), std::vector<std::string>{"train.idx"});
+}
+
+// Of the files that were put aside, too.
+TEST_F(SampleIndexTest, ASampleMayLieInAnyFileThatWasAdded) {
+  constexpr uint32_t kFiles = 30'000;
+  IndexWriter writer(fs_, path_, /*memory_bytes=*/1 << 16);
+  for (uint32_t i = 0; i < kFiles; ++i) {
+    const uint32_t file = writer.AddFile(absl::StrCat(std::string(100, 'f'), i), i);
+    ASSERT_OK(writer.Add({absl::StrCat("a", i), file, 0, i, 0}));
+  }
+  for (const uint32_t i : {0u, 1u, 12'345u, kFiles - 2, kFiles - 1}) {
+    EXPECT_OK(writer.Add({absl::StrCat("b", i), i, 0, i, 0}));
+    const absl::Status outside = writer.Add({absl::StrCat("c", i), i, 1, i, 0});
+    EXPECT_THAT(outside, StatusIs(StatusCode::kInvalidArgument));
+    EXPECT_THAT(outside.message(), HasSubstr(absl::StrCat("f", i, ":")));
+  }
+  ASSERT_OK(writer.Finish({}));
 }
 
 // Where the bytes lie is no part of what the data are.
