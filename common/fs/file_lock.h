@@ -1,5 +1,5 @@
 // Holds a file for one process at a time: an flock, which goes with the object or with the process,
-// however that ends. The file stays. Any thread.
+// however that ends. The file stays; its holder may remove it. Any thread.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,8 @@ namespace muster {
 
 class FileLock {
  public:
-  // Makes the file where it is not there. Nothing: another holds it. Errors are FileSystem's.
+  // Makes the file where it is not there. Nothing: another holds it. UNIMPLEMENTED: the
+  // disk has no locks, as some network file systems; else FileSystem's errors.
   static absl::StatusOr<std::optional<FileLock>> Try(const std::string& path);
 
  private:

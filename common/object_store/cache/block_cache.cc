@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
@@ -20,6 +21,7 @@
 #include "common/fs/list_some.h"
 #include "common/object_store/cache/block_file.h"
 #include "common/object_store/cache/file_locks.h"
+#include "common/os/unique_name.h"
 
 namespace muster {
 namespace {
@@ -30,6 +32,8 @@ constexpr absl::Duration kUseIsNoted = absl::Minutes(1);  // so often at most
 constexpr double kKeptFraction = 0.95;
 constexpr uint64_t kFreePart = 10;  // of the disk, that stays free
 constexpr int kMaxNames = 3;        // tried for one temporary file
+// After that a block that is being written on another machine, or without locks, is given up.
+constexpr absl::Duration kLeftoverAge = absl::Hours(24);
 constexpr mode_t kFileMode = 0600;
 
 absl::Status WriteAll(int fd, const std::string& path, absl::string_view bytes) {
@@ -138,11 +142,18 @@ void BlockCache::RemoveLeftovers() {
   const std::string folder = options_.folder + "/new";
   const absl::StatusOr<std::vector<FileInfo>> files = ListSome(folder, SIZE_MAX);
   if (!files.ok()) return;
+  const std::string own = MachinePrefix();
   for (const FileInfo& file : *files) {
     const std::string path = absl::StrCat(folder, "/", file.name);
     const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    // Its writer holds it for as long as it lives.
-    if (fd.valid() && LockFile(fd, absl::ZeroDuration())) ::unlink(path.c_str());
+    struct stat info = {};
+    if (!fd.valid() || ::fstat(fd.get(), &info) != 0) continue;
+    const LockOutcome lock = LockFile(fd, absl::ZeroDuration());
+    // Its writer holds it for as long as it lives, which only its own machine is sure to see.
+    if (lock == LockOutcome::kHeld) continue;
+    const bool is_dead = lock == LockOutcome::kLocked && absl::StartsWith(file.name, own);
+    const bool is_old = clock_.Now() - absl::TimeFromTimespec(info.st_mtim) > kLeftoverAge;
+    if (is_dead || is_old) ::unlink(path.c_str());
   }
 }
 
@@ -187,14 +198,13 @@ absl::Status BlockCache::Write(absl::string_view key, absl::string_view block) {
   UniqueFd fd;
   std::string temporary;
   for (int attempt = 0; attempt < kMaxNames && !fd.valid(); ++attempt) {
-    temporary =
-        absl::StrCat(options_.folder, "/new/", key.substr(0, 16), ".", ::getpid(), ".", names_++);
+    temporary = absl::StrCat(options_.folder, "/new/", UniqueName());
     fd.Reset(::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode));
     if (!fd.valid() && errno != EEXIST) return FileErrno(errno, "create", temporary);
     if (!fd.valid()) continue;
     // Somebody who removes leftovers may have come before the lock.
     struct stat info;
-    if (!LockFile(fd, absl::ZeroDuration()) || ::fstat(fd.get(), &info) != 0 ||
+    if (LockFile(fd, absl::ZeroDuration()) == LockOutcome::kHeld || ::fstat(fd.get(), &info) != 0 ||
         info.st_nlink == 0) {
       fd.Reset();
     }
@@ -217,7 +227,8 @@ absl::Status BlockCache::Reserve(uint64_t bytes) {
   const std::string path = options_.folder + "/size";
   const UniqueFd fd = OpenShared(path);
   if (!fd.valid()) return FileErrno(errno, "open", path);
-  if (!LockFile(fd, kSizeLockWait)) {
+  // Without locks the sum may lose a block, until the folder is walked through.
+  if (LockFile(fd, kSizeLockWait) == LockOutcome::kHeld) {
     return absl::UnavailableError(absl::StrCat("another process holds ", path, " for too long"));
   }
   uint64_t sum = ReadSum(fd);
@@ -235,7 +246,7 @@ absl::Status BlockCache::Reserve(uint64_t bytes) {
 
 void BlockCache::Release(uint64_t bytes) {
   const UniqueFd fd = OpenShared(options_.folder + "/size");
-  if (!fd.valid() || !LockFile(fd, kSizeLockWait)) return;
+  if (!fd.valid() || LockFile(fd, kSizeLockWait) == LockOutcome::kHeld) return;
   const uint64_t sum = ReadSum(fd);
   WriteSum(fd, sum - std::min(sum, bytes));
 }

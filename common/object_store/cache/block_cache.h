@@ -6,11 +6,14 @@
 // again.
 //
 //   blocks/ab/<key>   a block; its modification time is that of its last use, to the minute
-//   new/              being written, each held by flock; who opens the cache removes what nobody
-//   holds size              the bytes of blocks, held by flock while blocks are added or evicted
+//   new/              being written, each held by flock; who opens the cache removes what no
+//                     process of this machine holds, or was begun a day ago
+//   size              the bytes of blocks, held by flock while blocks are added or evicted
 //   locks             a byte for each key that is being fetched (file_locks.h)
 //
-// The folder must be on a disk of this machine. Thread-safe.
+// The folder should be on a disk of this machine. On one that machines share it holds as well, also
+// where that has no locks: then two processes may fetch one block twice, and `size` may be off
+// until the cache is opened again. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -78,7 +81,6 @@ class BlockCache {
   const BlockCacheOptions options_;
   Clock& clock_;
   std::atomic<bool> has_warned_ = false;
-  std::atomic<uint64_t> names_ = 0;  // of temporary files, given so far
 };
 
 }  // namespace muster

@@ -17,31 +17,33 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(20);
 
 // Asks until it is given, refused for another reason than a holder, or the time is over.
 template <typename Try>
-bool AskUntil(absl::Duration most, Try try_once) {
+LockOutcome AskUntil(absl::Duration most, Try try_once) {
   const Deadline deadline(most);
   for (absl::Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
-    if (try_once()) return true;
+    if (try_once()) return LockOutcome::kLocked;
     if (errno == EINTR) continue;
-    if ((errno != EWOULDBLOCK && errno != EACCES) || deadline.over()) return false;
+    if (errno != EWOULDBLOCK && errno != EACCES) return LockOutcome::kUnsupported;
+    if (deadline.over()) return LockOutcome::kHeld;
     absl::SleepFor(std::min(pause, deadline.left()));
   }
 }
 
 }  // namespace
 
-bool LockFile(const UniqueFd& fd, absl::Duration most) {
+LockOutcome LockFile(const UniqueFd& fd, absl::Duration most) {
   return AskUntil(most, [&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0; });
 }
 
 bool LockByte(const UniqueFd& fd, uint64_t offset, absl::Duration most) {
-  return AskUntil(most, [&] {
+  const auto try_once = [&] {
     struct flock lock = {};
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
     lock.l_start = static_cast<off_t>(offset);
     lock.l_len = 1;
     return ::fcntl(fd.get(), F_OFD_SETLK, &lock) == 0;
-  });
+  };
+  return AskUntil(most, try_once) == LockOutcome::kLocked;
 }
 
 }  // namespace muster

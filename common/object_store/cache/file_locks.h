@@ -13,11 +13,17 @@
 
 namespace muster {
 
+enum class LockOutcome {
+  kLocked,
+  kHeld,         // by another, all the time
+  kUnsupported,  // the disk has no locks, as some network file systems
+};
+
 // flock of the whole file.
-bool LockFile(const UniqueFd& fd, absl::Duration most);
+LockOutcome LockFile(const UniqueFd& fd, absl::Duration most);
 
 // A lock of one byte of the file, which need not have it: as many locks as there are offsets below
-// 2^62, without a file each.
+// 2^62, without a file each. False: held by another, or there are no locks.
 bool LockByte(const UniqueFd& fd, uint64_t offset, absl::Duration most);
 
 }  // namespace muster

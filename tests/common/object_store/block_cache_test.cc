@@ -14,6 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/object_store/cache/block_file.h"
+#include "common/os/unique_name.h"
+#include "tests/support/no_locks.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -47,10 +49,18 @@ class BlockCacheTest : public ::testing::Test {
     return folder_ / absl::StrCat("cache/blocks/", Key(i).substr(0, 2), "/", Key(i));
   }
   // So many seconds ago, in the time of the clock.
-  void UseAt(int i, int64_t seconds_ago) {
-    const timespec time = absl::ToTimespec(clock_.Now() - absl::Seconds(seconds_ago));
+  void UseAt(int i, int64_t seconds_ago) { SetTime(PathOf(i), absl::Seconds(seconds_ago)); }
+  void SetTime(const std::string& path, absl::Duration ago) {
+    const timespec time = absl::ToTimespec(clock_.Now() - ago);
     const timespec times[2] = {time, time};
-    ASSERT_EQ(::utimensat(AT_FDCWD, PathOf(i).c_str(), times, 0), 0);
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  }
+  // What somebody has begun to write.
+  std::string Begin(const std::string& name, absl::Duration ago) {
+    const std::string path = folder_ / ("cache/new/" + name);
+    std::ofstream(path) << "half";
+    SetTime(path, ago);
+    return path;
   }
   std::vector<std::string> Temporaries() const {
     std::vector<std::string> names;
@@ -149,14 +159,32 @@ TEST_F(BlockCacheTest, AWrongSumIsPutRightAtTheStart) {
 
 TEST_F(BlockCacheTest, OnlyLeftoversThatNobodyOwnsAreRemoved) {
   Open();
-  const std::string dead = folder_ / "cache/new/dead";
-  const std::string alive = folder_ / "cache/new/alive";
-  std::ofstream(dead) << "half";
-  std::ofstream(alive) << "half";
+  Begin(MachinePrefix() + "dead", absl::Minutes(1));
+  const std::string alive = Begin(MachinePrefix() + "alive", absl::Hours(48));
   const UniqueFd owner(::open(alive.c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::flock(owner.get(), LOCK_EX), 0);
+  // Whether another machine holds its file cannot be told here.
+  const std::string elsewhere = Begin("elsewhere-1-2", absl::Hours(23));
+  Begin("elsewhere-3-4", absl::Hours(25));
   Open();
-  EXPECT_THAT(Temporaries(), ::testing::ElementsAre(alive));
+  EXPECT_THAT(Temporaries(), ::testing::UnorderedElementsAre(alive, elsewhere));
+}
+
+TEST_F(BlockCacheTest, ADiskWithoutLocksKeepsBlocksAsWell) {
+  for (const int error : {ENOLCK, ENOSYS, EOPNOTSUPP}) {
+    const NoLocks no_locks(error);
+    const auto cache = Open(10 * kStored);
+    cache->Store(Key(error), Content(error));
+    EXPECT_TRUE(Holds(*cache, error)) << error;
+    EXPECT_THAT(Temporaries(), ::testing::IsEmpty());
+  }
+  const auto cache = Open(10 * kStored);
+  EXPECT_EQ(cache->bytes_on_disk(), 3 * kStored);
+  const std::string young = Begin(MachinePrefix() + "young", absl::Hours(23));
+  Begin(MachinePrefix() + "old", absl::Hours(25));
+  const NoLocks no_locks;
+  Open();
+  EXPECT_THAT(Temporaries(), ::testing::ElementsAre(young));
 }
 
 TEST_F(BlockCacheTest, ADiskThatTakesNothingIsWarnedOfOnce) {
