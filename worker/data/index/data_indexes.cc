@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/random/random.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -28,6 +27,7 @@
 #include "worker/data/formats/sample_names.h"
 #include "worker/data/formats/tf_record.h"
 #include "worker/data/formats/web_dataset.h"
+#include "worker/data/index/index_folder.h"
 #include "worker/data/index/index_writer.h"
 #include "worker/data/parquet/image_rows.h"
 
@@ -130,13 +130,14 @@ class IndexMaker {
       if (there.has_value()) return *std::move(there);
     }
     MUSTER_RETURN_IF_ERROR(local_.MakeDirectories(folder_));
-    MUSTER_ASSIGN_OR_RETURN(const FileLock lock, Lock());
+    MUSTER_ASSIGN_OR_RETURN(const std::optional<FileLock> lock, Lock());
     if (!options_.anew) {
       // Another process may have made them meanwhile.
       MUSTER_ASSIGN_OR_RETURN(std::optional<DataIndexes> there, Open());
       if (there.has_value()) return *std::move(there);
     }
-    MUSTER_RETURN_IF_ERROR(Make());
+    MUSTER_RETURN_IF_ERROR(Make(/*is_locked=*/lock.has_value()));
+    RemoveUnusedIndexes(folder_, name_);
     MUSTER_ASSIGN_OR_RETURN(std::optional<DataIndexes> made, Open());
     if (!made.has_value())
       return absl::UnavailableError(absl::StrCat(folder_, ": indexes that were made are gone"));
@@ -144,13 +145,22 @@ class IndexMaker {
   }
 
  private:
-  // Waits for another process that makes them, for as long as it writes.
-  absl::StatusOr<FileLock> Lock() {
+  // Waits for another process that makes them, for as long as it writes. Nothing: the folder's disk
+  // has no locks, so several may make them at once; each makes the same ones.
+  absl::StatusOr<std::optional<FileLock>> Lock() {
     uint64_t written = 0;
     Deadline patience(kHolderPatience);
     for (bool first = true;; first = false) {
-      MUSTER_ASSIGN_OR_RETURN(std::optional<FileLock> lock, FileLock::Try(IndexPath("lock")));
-      if (lock.has_value()) return *std::move(lock);
+      absl::StatusOr<std::optional<FileLock>> lock = FileLock::Try(IndexPath("lock"));
+      if (absl::IsUnimplemented(lock.status())) {
+        Log(LogLevel::kWarning, "index_not_locked",
+            {{"error", lock.status().message()},
+             {"note",
+              "each process makes the index; MUSTER_INDEX_DIR names a folder of this machine"}});
+        return std::optional<FileLock>();
+      }
+      MUSTER_RETURN_IF_ERROR(lock.status());
+      if (lock->has_value()) return lock;
       if (first) {
         Log(LogLevel::kInfo, "index_awaited",
             {{"data", PathForPeople(options_.path)}, {"lock", IndexPath("lock")}});
@@ -266,18 +276,21 @@ class IndexMaker {
       // One of another making would have other classes.
       if (split != Split::kTrain && (*index)->set() != indexes.splits[0]->set())
         return std::nullopt;
+      NoteUseOfIndex((*index)->path());
       indexes.splits[static_cast<size_t>(split)] = *std::move(index);
     }
     return indexes;
   }
 
-  absl::Status Make() {
+  // `is_locked`: no other process of this machine makes them now.
+  absl::Status Make(bool is_locked) {
     Log(LogLevel::kInfo, "index_begun",
         {{"data", PathForPeople(options_.path)}, {"format", DataFormatName(found_.format)}});
+    const IndexWriterOptions writing{.memory_bytes = kSplitMemoryBytes, .alone = is_locked};
     std::vector<std::unique_ptr<IndexWriter>> writers;
     for (const Split split : kSplits) {
       writers.push_back(std::make_unique<IndexWriter>(
-          local_, IndexPath(absl::StrCat(SplitName(split), ".idx")), kSplitMemoryBytes));
+          local_, IndexPath(absl::StrCat(SplitName(split), ".idx")), writing));
     }
     std::vector<std::string> classes = class_names_;
     for (const Split split : kSplits) {
@@ -287,7 +300,11 @@ class IndexMaker {
       SplitSink sink(into, progress_);
       MUSTER_RETURN_IF_ERROR(IndexFiles(FilesOf(split), sink, classes));
     }
-    const std::string set = absl::StrCat(absl::Hex(absl::Uniform<uint64_t>(absl::BitGen())));
+    // Where there are no locks two processes may each have made some of the indexes that are found.
+    std::string all = absl::StrJoin(classes, "\n");
+    for (const std::unique_ptr<IndexWriter>& writer : writers)
+      absl::StrAppend(&all, "\n", writer->samples(), " ", writer->content());
+    const std::string set = Sha256Hex(all).substr(0, 16);
     for (const std::unique_ptr<IndexWriter>& writer : writers)
       MUSTER_RETURN_IF_ERROR(writer->Finish(classes, set, [this] { progress_.GoesOn(); }));
     options_.progress(progress_.samples());

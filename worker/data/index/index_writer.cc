@@ -1,5 +1,7 @@
 #include "worker/data/index/index_writer.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -10,10 +12,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/ckpt/block_hasher.h"
 #include "common/fs/little_endian.h"
+#include "common/os/unique_name.h"
 #include "worker/data/index/appended_file.h"
+#include "worker/data/index/index_folder.h"
 #include "worker/data/index/index_layout.h"
 
 namespace muster::worker {
@@ -24,7 +29,18 @@ constexpr absl::string_view kPartSuffix = ".part";
 constexpr uint64_t kLeastRunReadBytes = 16u << 10, kMostRunReadBytes = 1u << 20;
 // Of a sample that is kept, beside its key.
 constexpr uint64_t kKeptOverheadBytes = 96;
+// A part that nobody has written to for so long has no writer, on whatever machine.
+constexpr absl::Duration kLeftoverAge = absl::Hours(24);
 constexpr size_t kRunRecordHeaderBytes = 4 + 8 + 8 + 4 + 4;
+
+uint64_t ContentOf(const FoundSample& sample) {
+  std::string place;
+  AppendLittleEndian(place, sample.offset);
+  AppendLittleEndian(place, sample.size);
+  AppendLittleEndian(place, static_cast<uint64_t>(sample.label));
+  return XXH3_64bits_withSeed(place.data(), place.size(),
+                              XXH3_64bits(sample.key.data(), sample.key.size()));
+}
 
 }  // namespace
 
@@ -140,10 +156,11 @@ class IndexWriter::Parts {
   int64_t least_ = kNoLabel, greatest_ = kNoLabel;
 };
 
-IndexWriter::IndexWriter(FileSystem& fs, std::string path, uint64_t memory_bytes)
+IndexWriter::IndexWriter(FileSystem& fs, std::string path, const IndexWriterOptions& options)
     : fs_(fs),
       path_(std::move(path)),
-      memory_bytes_(memory_bytes),
+      options_(options),
+      unique_(UniqueName()),
       files_(fs, PartPath("sizes"), PartPath("paths")) {}
 
 uint32_t IndexWriter::AddFile(const std::string& path, uint64_t size_bytes) {
@@ -172,12 +189,13 @@ absl::Status IndexWriter::Add(const FoundSample& sample) {
   kept_.push_back({std::string(sample.key), sample.offset, sample.size, sample.file,
                    static_cast<int32_t>(sample.label)});
   ++samples_;
+  content_ += ContentOf(sample);
   kept_bytes_ += sample.key.size() + kKeptOverheadBytes;
   if (files_.is_large()) {
     MUSTER_RETURN_IF_ERROR(Begin());
     MUSTER_RETURN_IF_ERROR(files_.Spill());
   }
-  return kept_bytes_ > memory_bytes_ ? PutAside() : absl::OkStatus();
+  return kept_bytes_ > options_.memory_bytes ? PutAside() : absl::OkStatus();
 }
 
 // Before the first file beside the index.
@@ -188,7 +206,7 @@ absl::Status IndexWriter::Begin() {
 }
 
 std::string IndexWriter::PartPath(const std::string& what) const {
-  return absl::StrCat(path_, ".", what, kPartSuffix);
+  return absl::StrCat(path_, ".", unique_, ".", what, kPartSuffix);
 }
 
 void IndexWriter::Sort() {
@@ -212,9 +230,16 @@ absl::Status IndexWriter::RemoveLeftovers() {
   MUSTER_RETURN_IF_ERROR(fs_.MakeDirectories(folder));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> files, fs_.List(folder));
   const std::string start = path_.substr(path_.rfind('/') + 1) + ".";
+  const std::string own = start + unique_ + ".", of_machine = start + MachinePrefix();
   for (const FileInfo& file : files) {
-    if (absl::StartsWith(file.name, start) && absl::EndsWith(file.name, kPartSuffix))
-      MUSTER_RETURN_IF_ERROR(fs_.RemoveFile(absl::StrCat(folder, "/", file.name)));
+    if (!absl::StartsWith(file.name, start) || !absl::EndsWith(file.name, kPartSuffix)) continue;
+    const std::string path = absl::StrCat(folder, "/", file.name);
+    const bool is_nobodys = options_.alone && absl::StartsWith(file.name, of_machine);
+    if (!is_nobodys && !absl::StartsWith(file.name, own) && AgeOfFile(path) < kLeftoverAge)
+      continue;
+    const absl::Status removed = fs_.RemoveFile(path);
+    // Another machine may have come before.
+    if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   }
   return absl::OkStatus();
 }
@@ -239,7 +264,7 @@ absl::Status IndexWriter::WriteIndex(const std::vector<std::string>& class_names
                                      const std::function<void()>& progress) {
   Sort();
   std::vector<Run> runs;
-  const uint64_t read_bytes = std::clamp(memory_bytes_ / static_cast<uint64_t>(runs_ + 1),
+  const uint64_t read_bytes = std::clamp(options_.memory_bytes / static_cast<uint64_t>(runs_ + 1),
                                          kLeastRunReadBytes, kMostRunReadBytes);
   for (int i = 0; i < runs_; ++i)
     runs.emplace_back(fs_, PartPath(absl::StrCat("run-", i)), read_bytes);

@@ -23,16 +23,24 @@ namespace muster::worker {
 
 inline constexpr uint64_t kMaxKeyBytes = 64u << 10;
 
+struct IndexWriterOptions {
+  uint64_t memory_bytes = 64u << 20;  // for samples that are not put aside yet
+  // No other process of this machine writes that index now: parts that one has left may go.
+  bool alone = true;
+};
+
 class IndexWriter final : public SampleSink {
  public:
-  // The index will be at `path`. `memory_bytes`: for samples that are not put aside yet.
-  IndexWriter(FileSystem& fs, std::string path, uint64_t memory_bytes = 64u << 20);
+  // The index will be at `path`.
+  IndexWriter(FileSystem& fs, std::string path, const IndexWriterOptions& options = {});
 
   uint32_t AddFile(const std::string& path, uint64_t size_bytes) override;
   // INVALID_ARGUMENT also for a key above kMaxKeyBytes, or a label that is no 32-bit number.
   absl::Status Add(const FoundSample& sample) override;
 
   uint64_t samples() const { return samples_; }
+  // Of all samples so far: the same for the same ones, in whatever order they came.
+  uint64_t content() const { return content_; }
 
   // Writes the index. `set`: the same for the indexes that were made together. `progress` is called
   // now and then. INVALID_ARGUMENT when two samples have one key: their files are named.
@@ -62,12 +70,14 @@ class IndexWriter final : public SampleSink {
 
   FileSystem& fs_;
   const std::string path_;
-  const uint64_t memory_bytes_;
+  const IndexWriterOptions options_;
+  const std::string unique_;  // in the names of its parts
   SourceFiles files_;
   bool begun_ = false;
   std::vector<Kept> kept_;
   uint64_t kept_bytes_ = 0;
   uint64_t samples_ = 0;
+  uint64_t content_ = 0;
   int runs_ = 0;  // put aside
 };
 

@@ -60,7 +60,7 @@ class SampleIndex {
   int64_t greatest_label() const { return greatest_label_; }
   // Hex, of all keys, labels and sizes: the same for the same data in every format.
   const std::string& fingerprint() const { return fingerprint_; }
-  // The same of indexes that were made together, and of no others.
+  // The same of indexes that were made together, or of the same data.
   const std::string& set() const { return set_; }
   uint64_t sample_bytes() const { return sample_bytes_; }  // of all samples together
 

@@ -11,6 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fs/file_lock.h"
+#include "common/os/unique_name.h"
+#include "tests/support/no_locks.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -18,6 +20,7 @@ namespace muster::worker {
 namespace {
 
 using ::absl::StatusCode;
+using ::muster::testing::NoLocks;
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
 using ::testing::HasSubstr;
@@ -170,6 +173,127 @@ TEST_F(DataIndexesTest, WhoWaitsForAnotherProcessGivesSignsOfLife) {
   held->reset();
   waiting.join();
   EXPECT_TRUE(std::filesystem::exists(train));
+}
+
+// On Lustre without the option flock, or NFS without a lock daemon.
+TEST_F(DataIndexesTest, ADiskWithoutLocksHasIndexesAsWell) {
+  for (int i = 0; i < 200; ++i) Write(absl::StrCat("train/", i % 3, "/", i, ".jpg"));
+  const NoLocks no_locks;
+  // What another process may still be writing.
+  std::filesystem::create_directories(folder());
+  ASSERT_OK(Open());
+  const std::string part = IndexOf("train") + "." + UniqueName() + ".whole.part";
+  std::ofstream(part) << "half";
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([this] {
+      const absl::StatusOr<DataIndexes> data = Open(/*anew=*/true);
+      EXPECT_OK(data);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::vector<uint64_t> sizes = Sizes();
+  EXPECT_EQ(sizes[0] + sizes[1] + sizes[2], 200u);
+  EXPECT_TRUE(std::filesystem::exists(part));
+}
+
+// Somebody may have removed the file of a lock that others wait for.
+TEST_F(DataIndexesTest, ALockIsThatOfTheFileThatIsThere) {
+  const std::string path = dir_ / "lock";
+  auto first = FileLock::Try(path);
+  ASSERT_OK(first);
+  ASSERT_TRUE(first->has_value());
+  std::filesystem::remove(path);
+  const auto second = FileLock::Try(path);
+  ASSERT_OK(second);
+  EXPECT_TRUE(second->has_value());
+  first->reset();
+  const auto third = FileLock::Try(path);
+  ASSERT_OK(third);
+  EXPECT_FALSE(third->has_value());
+}
+
+class UnusedIndexesTest : public DataIndexesTest {
+ protected:
+  // Makes the index of a data set of that name, as if it was last used so many days ago.
+  std::string MakeIndex(const std::string& data, int days) {
+    for (const char* name : {"/train/a/1.jpg", "/train/b/2.jpg", "/val/a/3.jpg"}) {
+      const std::filesystem::path path = dir_ / (data + name);
+      std::filesystem::create_directories(path.parent_path());
+      std::ofstream(path) << "picture";
+    }
+    const absl::StatusOr<DataIndexes> made = OpenIndex(data);
+    EXPECT_OK(made);
+    if (!made.ok()) return "";
+    const std::string train = made->splits[0]->path();
+    for (const auto& index : made->splits) SetAge(index->path(), days);
+    return train;
+  }
+  absl::StatusOr<DataIndexes> OpenIndex(const std::string& data) {
+    IndexOptions options;
+    options.path = dir_ / data;
+    options.folder = folder();
+    return OpenOrMakeIndexes(data_, fs_, options);
+  }
+  void SetAge(const std::string& path, int days) {
+    std::filesystem::last_write_time(
+        path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(24 * days));
+  }
+  static bool IsThere(const std::string& path) { return std::filesystem::exists(path); }
+  size_t FilesInFolder() {
+    size_t files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder())) {
+      (void)entry;
+      ++files;
+    }
+    return files;
+  }
+};
+
+TEST_F(UnusedIndexesTest, GoAfterThirtyDaysWhenAnotherIsMade) {
+  const std::string recent = MakeIndex("recent", 29), old = MakeIndex("old", 31);
+  std::ofstream(old + ".dead-1-2.run-0.part") << "half";
+  SetAge(old + ".dead-1-2.run-0.part", 31);
+  std::ofstream(dir_ / "index/notes.txt") << "somebody's";
+  SetAge(dir_ / "index/notes.txt", 100);
+  ASSERT_OK(OpenIndex("recent"));  // it is there
+  EXPECT_TRUE(IsThere(old));
+  MakeIndex("new", 0);
+  EXPECT_FALSE(IsThere(old));
+  EXPECT_TRUE(IsThere(recent));
+  EXPECT_EQ(FilesInFolder(), 2u * 4 + 1);
+}
+
+TEST_F(UnusedIndexesTest, AnIndexIsUsedWhenItIsOpened) {
+  const std::string old = MakeIndex("old", 31);
+  ASSERT_OK(OpenIndex("old"));
+  MakeIndex("new", 0);
+  EXPECT_TRUE(IsThere(old));
+}
+
+TEST_F(UnusedIndexesTest, OneThatIsInUseStays) {
+  const std::string old = MakeIndex("old", 0);
+  {
+    const absl::StatusOr<DataIndexes> used = OpenIndex("old");
+    ASSERT_OK(used);
+    for (const auto& index : used->splits) SetAge(index->path(), 31);
+    MakeIndex("new", 0);
+    for (const auto& index : used->splits) EXPECT_TRUE(IsThere(index->path()));
+  }
+  // Nor one that is being made.
+  {
+    const auto making = FileLock::Try(old.substr(0, old.find(".train")) + ".lock");
+    ASSERT_OK(making);
+    MakeIndex("newer", 0);
+    EXPECT_TRUE(IsThere(old));
+  }
+  {
+    const NoLocks no_locks;
+    MakeIndex("newer still", 0);
+    EXPECT_TRUE(IsThere(old));
+  }
+  MakeIndex("newest", 0);
+  EXPECT_FALSE(IsThere(old));
 }
 
 // Eight at once, as the ranks of a machine: all see the same.

@@ -4,6 +4,8 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -11,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
+#include "common/os/unique_name.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -33,7 +36,7 @@ std::string KeyOf(uint64_t i) { return absl::StrCat("class-", i % 7, "/picture-"
 class SampleIndexTest : public ::testing::Test {
  protected:
   absl::Status Write(FileSystem& fs, uint64_t samples, uint64_t memory_bytes = 64u << 20) {
-    IndexWriter writer(fs, path_, memory_bytes);
+    IndexWriter writer(fs, path_, {.memory_bytes = memory_bytes});
     for (int file = 0; file < 3; ++file)
       writer.AddFile(absl::StrCat("/data/shard-", file, ".tar"), kFileBytes);
     for (uint64_t n = 0; n < samples; ++n) {
@@ -115,7 +118,7 @@ TEST_F(SampleIndexTest, AsManyFilesAsSamplesTakeLittleMemory) {
     const struct mallinfo2 info = ::mallinfo2();
     return info.uordblks + info.hblkhd;
   };
-  IndexWriter writer(fs_, path_, /*memory_bytes=*/1 << 20);
+  IndexWriter writer(fs_, path_, {.memory_bytes = 1u << 20});
   const size_t before = in_use();
   size_t most = before;
   for (uint32_t i = 0; i < kFiles; ++i) {
@@ -142,7 +145,7 @@ TEST_F(SampleIndexTest, AsManyFilesAsSamplesTakeLittleMemory) {
 // Of the files that were put aside, too.
 TEST_F(SampleIndexTest, ASampleMayLieInAnyFileThatWasAdded) {
   constexpr uint32_t kFiles = 30'000;
-  IndexWriter writer(fs_, path_, /*memory_bytes=*/1 << 16);
+  IndexWriter writer(fs_, path_, {.memory_bytes = 1u << 16});
   for (uint32_t i = 0; i < kFiles; ++i) {
     const uint32_t file = writer.AddFile(absl::StrCat(std::string(100, 'f'), i), i);
     ASSERT_OK(writer.Add({absl::StrCat("a", i), file, 0, i, 0}));
@@ -204,7 +207,7 @@ TEST_F(SampleIndexTest, WhatCannotBeASampleIsRefused) {
 
 TEST_F(SampleIndexTest, AKeyThatComesTwiceIsRefusedWithItsFiles) {
   for (const uint64_t memory : {uint64_t{0}, uint64_t{1} << 20}) {
-    IndexWriter writer(fs_, path_, memory);
+    IndexWriter writer(fs_, path_, {.memory_bytes = memory});
     writer.AddFile("/data/a.tar", 100);
     writer.AddFile("/data/b.tar", 100);
     ASSERT_OK(writer.Add({"key", 0, 0, 1, 0}));
@@ -236,6 +239,44 @@ TEST_F(SampleIndexTest, AFullDiskAtAnyCallLeavesNoIndexOrAWholeOne) {
     EXPECT_EQ(FilesBeside(), std::vector<std::string>{"train.idx"}) << n;
     ASSERT_OK(fs_.RemoveFile(path_));
   }
+}
+
+// What a writer on another machine, or one that was killed yesterday, has left.
+TEST_F(SampleIndexTest, PartsOfAnotherMachineStayForADay) {
+  const auto begin = [this](const std::string& writer, int hours) {
+    const std::string path = absl::StrCat(path_, ".", writer, ".run-0.part");
+    std::ofstream(path) << "half";
+    std::filesystem::last_write_time(
+        path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
+  };
+  begin("elsewhere-1-2", 23);
+  begin("elsewhere-3-4", 25);
+  begin(UniqueName(), 1);
+  ASSERT_OK(Write(fs_, 100, /*memory_bytes=*/1000));
+  EXPECT_EQ(FilesBeside(),
+            (std::vector<std::string>{"train.idx", "train.idx.elsewhere-1-2.run-0.part"}));
+}
+
+// Whoever has mapped the one before reads on.
+TEST_F(SampleIndexTest, AnIndexIsReplacedByAnotherFile) {
+  ASSERT_OK(Write(fs_, 1000));
+  const auto before = SampleIndex::Open(path_);
+  ASSERT_OK(before);
+  ASSERT_OK(Write(fs_, 5));
+  for (uint64_t id = 0; id < 1000; ++id) ASSERT_OK((*before)->At(id));
+  EXPECT_EQ((*SampleIndex::Open(path_))->size(), 5u);
+}
+
+// As the index on a disk that machines share: one of them may cut it off.
+TEST_F(SampleIndexTest, ACopyOutlivesItsFile) {
+  std::ofstream(path_) << std::string(1 << 20, 'x');
+  const auto copy = MappedFile::OpenCopy(path_);
+  ASSERT_OK(copy);
+  std::filesystem::resize_file(path_, 0);
+  EXPECT_EQ((*copy)->bytes(), std::string(1 << 20, 'x'));
+  std::filesystem::remove(path_);
+  EXPECT_THAT(MappedFile::OpenCopy(path_), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(MappedFile::OpenCopy(dir_.path()), StatusIs(StatusCode::kUnavailable));
 }
 
 // Reads all there is of an index of any bytes.
