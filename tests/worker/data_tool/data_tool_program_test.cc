@@ -63,6 +63,24 @@ TEST_F(DataToolProgramTest, TellsWhatThereIs) {
               AllOf(HasSubstr("decode, crop, resize"), HasSubstr("100 samples a second want ")));
 }
 
+TEST_F(DataToolProgramTest, AnIndexMayLieBesideEachShard) {
+  const std::string tars = MakeTars(30, 6);
+  const ProcessResult index = Run({"index", tars, "--beside"});
+  EXPECT_EQ(index.exit_code, 0) << index.err;
+  EXPECT_THAT(FileText(tars + "/train-0.idx"), HasSubstr("v1.2 24\njpg 512 "));
+  EXPECT_THAT(FileText(tars + "/val-0.idx"), HasSubstr("v1.2 6\njpg 512 "));
+  const auto before = Json({"index", tars})["splits"];
+  EXPECT_EQ(Json({"index", tars, "--anew"})["splits"], before);
+  // One that lies is told, with the way out.
+  PutFile(tars + "/val-0.idx", "v1.2 1\njpg 1024 1 class-0/024.jpg\n");
+  const ProcessResult wrong = Run({"index", tars, "--anew"});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.err, AllOf(HasSubstr("val-0.idx line 2"), HasSubstr("--beside")));
+  EXPECT_EQ(Run({"index", tars, "--anew", "--beside"}).exit_code, 0);
+  EXPECT_THAT(Run({"index", MakeFolder(6), "--beside"}).err, HasSubstr("shards of WebDataset"));
+  EXPECT_THAT(Run({"index", "http://127.0.0.1:9/t.tar", "--beside"}).err, HasSubstr("127.0.0.1:9"));
+}
+
 TEST_F(DataToolProgramTest, ExitCodesTellSoundBrokenAndUsage) {
   const std::string folder = MakeFolder(20);
   EXPECT_EQ(Run({"verify", folder}).exit_code, 0);

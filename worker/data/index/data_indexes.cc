@@ -25,6 +25,7 @@
 #include "worker/data/formats/lmdb.h"
 #include "worker/data/formats/record_io.h"
 #include "worker/data/formats/sample_names.h"
+#include "worker/data/formats/shard_index.h"
 #include "worker/data/formats/tf_record.h"
 #include "worker/data/formats/web_dataset.h"
 #include "worker/data/index/index_folder.h"
@@ -89,12 +90,7 @@ class SplitSink final : public SampleSink {
   absl::Status Add(const FoundSample& sample) override {
     progress_.SampleFound();
     MUSTER_CHECK(sample.file + 1 == files_, "a sample lies in the file that was added last");
-    // The first two parts are for the second and third writer.
-    size_t split = 0;
-    if (writers_.size() > 1) {
-      const uint64_t part = XXH3_64bits(sample.key.data(), sample.key.size()) % kHashParts;
-      if (part + 1 < writers_.size()) split = part + 1;
-    }
+    const size_t split = writers_.size() == 1 ? 0 : static_cast<size_t>(SplitOfKey(sample.key));
     if (!numbers_[split].has_value())
       numbers_[split] = writers_[split]->AddFile(path_, size_bytes_);
     FoundSample own = sample;
@@ -349,7 +345,7 @@ class IndexMaker {
         return std::move(index.report);
       }
       case DataFormat::kWebDataset:
-        return IndexWebDataset(data_, file, {}, sink);
+        return IndexShard(file, sink);
       case DataFormat::kTfRecord:
         return IndexTfRecords(data_, file, {}, sink);
       case DataFormat::kRecordIo:
@@ -368,6 +364,27 @@ class IndexMaker {
         break;
     }
     return absl::InternalError("a format without an index");
+  }
+
+  // By the index beside it, where there is one.
+  absl::StatusOr<IndexReport> IndexShard(const std::string& path, SampleSink& sink) {
+    const std::optional<std::string> beside = ShardIndexPath(path);
+    if (!beside.has_value()) return IndexWebDataset(data_, path, {}, sink);
+    const absl::StatusOr<std::string> text = data_.ReadFile(*beside, kMostShardIndexBytes);
+    // S3 denies what is not there to those who may not list.
+    if (absl::IsNotFound(text.status()) || absl::IsPermissionDenied(text.status()))
+      return IndexWebDataset(data_, path, {}, sink);
+    MUSTER_RETURN_IF_ERROR(text.status());
+    MUSTER_ASSIGN_OR_RETURN(const FileVersion version, data_.Version(path));
+    IndexedShard shard{path, version.size_bytes, nullptr};
+    // A header at a time, not a block of the cache.
+    shard.read = [&](uint64_t offset, char* buffer, uint64_t bytes) {
+      return data_.ReadVersion(path, version, offset, buffer, bytes);
+    };
+    MUSTER_ASSIGN_OR_RETURN(std::optional<IndexReport> report,
+                            IndexByShardIndex(shard, PathForPeople(*beside), *text, {}, sink));
+    if (report.has_value()) return *std::move(report);
+    return IndexWebDataset(data_, path, {}, sink);
   }
 
   // Pictures that lie in the file as they are. `classes`: the names that it has for them.
@@ -415,6 +432,11 @@ absl::StatusOr<DataIndexes> OpenOrMakeIndexes(AnyFileSystem& data, FileSystem& l
                                               const IndexOptions& options) {
   MUSTER_ASSIGN_OR_RETURN(FoundData found, FindFormat(data, options.path));
   return IndexMaker(data, local, options, std::move(found)).OpenOrMake();
+}
+
+Split SplitOfKey(absl::string_view key) {
+  const uint64_t part = XXH3_64bits(key.data(), key.size()) % kHashParts;
+  return part == 0 ? Split::kValidation : part == 1 ? Split::kTest : Split::kTrain;
 }
 
 std::string IndexFolder() { return CacheFolder("MUSTER_INDEX_DIR", "index"); }

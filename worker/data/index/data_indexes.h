@@ -12,8 +12,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/fs/file_system.h"
 #include "common/object_store/cache/any_file_system.h"
+#include "worker/data/base/sample_source.h"
 #include "worker/data/formats/find_format.h"
 #include "worker/data/index/sample_index.h"
 
@@ -44,6 +46,9 @@ struct DataIndexes {
 // systems' codes.
 absl::StatusOr<DataIndexes> OpenOrMakeIndexes(AnyFileSystem& data, FileSystem& local,
                                               const IndexOptions& options);
+
+// Where a sample goes when the data name no sets: by a hash of its key.
+Split SplitOfKey(absl::string_view key);
 
 // MUSTER_INDEX_DIR, or muster/index in the user's cache folder (XDG_CACHE_HOME, or .cache of HOME),
 // or one of the user's in /var/tmp.

@@ -1,10 +1,14 @@
 // `muster-data index`: which samples there are, and where that is written down.
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
+#include "common/object_store/remote_path.h"
 #include "nlohmann/json.hpp"
+#include "worker/data/formats/shard_index.h"
+#include "worker/data_tool/base/interruption.h"
 #include "worker/data_tool/base/tool_output.h"
 #include "worker/data_tool/commands/tool_commands.h"
 
@@ -14,7 +18,39 @@ namespace {
 struct IndexFlags {
   std::string path;
   bool anew = false;
+  bool beside = false;
 };
+
+// An index beside each shard, for whoever reads them from here or from where they are copied to.
+absl::Status WriteShardIndexes(const IndexFlags& flags, DataTool& tool) {
+  MUSTER_ASSIGN_OR_RETURN(const FoundData found, FindFormat(tool.data, flags.path));
+  if (found.format != DataFormat::kWebDataset) {
+    return absl::InvalidArgumentError(absl::StrCat(flags.path, " is ", DataFormatName(found.format),
+                                                   ": --beside is for shards of WebDataset"));
+  }
+  std::vector<std::string> shards;
+  for (const auto* files : {&found.train, &found.validation, &found.test, &found.unnamed})
+    shards.insert(shards.end(), files->begin(), files->end());
+  ProgressLine progress("index beside", shards.size());
+  for (const std::string& shard : shards) {
+    MUSTER_RETURN_IF_ERROR(CheckInterrupted());
+    if (IsRemotePath(shard)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(UrlForPeople(shard),
+                       " is far away: make the indexes where the shards are written, and copy "
+                       "both"));
+    }
+    const std::optional<std::string> index = ShardIndexPath(shard);
+    if (!index.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(shard, " has no name that ends in .tar, so its index would have none"));
+    }
+    MUSTER_ASSIGN_OR_RETURN(const std::string text, MakeShardIndex(tool.local, shard, {}));
+    MUSTER_RETURN_IF_ERROR(WriteFileAtomically(tool.local, *index, text));
+    progress.Add();
+  }
+  return absl::OkStatus();
+}
 
 void PrintIndexJson(const DataIndexes& indexes, const IndexFlags& flags, DataTool& tool) {
   nlohmann::json splits = nlohmann::json::object();
@@ -36,6 +72,7 @@ void PrintIndexJson(const DataIndexes& indexes, const IndexFlags& flags, DataToo
 }
 
 absl::StatusOr<int> RunIndex(const IndexFlags& flags, DataTool& tool) {
+  if (flags.beside) MUSTER_RETURN_IF_ERROR(WriteShardIndexes(flags, tool));
   MUSTER_ASSIGN_OR_RETURN(const DataIndexes indexes, OpenIndexes(tool, flags.path, flags.anew));
   if (tool.json) {
     PrintIndexJson(indexes, flags, tool);
@@ -69,6 +106,8 @@ void AddIndex(CLI::App& app, DataTool& tool) {
   const auto flags = std::make_shared<IndexFlags>();
   AddPath(*command, flags->path);
   command->add_flag("--anew", flags->anew, "though there is an index: the data have changed");
+  command->add_flag("--beside", flags->beside,
+                    "write an index beside each shard of WebDataset, too (train-0.idx)");
   command->callback(
       [&tool, flags] { tool.run = [&tool, flags] { return RunIndex(*flags, tool); }; });
 }

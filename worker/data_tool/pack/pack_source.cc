@@ -46,6 +46,7 @@ absl::Status PackSource::OpenIndexes() {
       return absl::InvalidArgumentError(
           absl::StrCat(options_.path, " has nothing to train on: no train files"));
     }
+    holds_out_by_key_ = !sets_are_named && options_.validation == 0;
     return MakeSets(sets_are_named);
   }
   IndexOptions index_options;
@@ -69,8 +70,10 @@ absl::Status PackSource::MakeSets(bool sets_are_named) {
     bytes_ += index->sample_bytes();
     samples_ += index->size();
     absl::StrAppend(&fingerprint_, SplitName(split), ":", index->fingerprint(), " ");
-    if (options_.validation == 0) sets_.emplace_back(SplitName(split), std::vector{index});
+    if (options_.validation == 0 && !holds_out_by_key_)
+      sets_.emplace_back(SplitName(split), std::vector{index});
   }
+  if (holds_out_by_key_) return HoldOutByKey(*there.front());
   if (options_.validation == 0) return absl::OkStatus();
   if (sets_are_named) {
     return absl::InvalidArgumentError(
@@ -79,6 +82,20 @@ absl::Status PackSource::MakeSets(bool sets_are_named) {
                      "--validation, they are packed as they are"));
   }
   return HoldOut(there);
+}
+
+// The tenths that training would hold out.
+absl::Status PackSource::HoldOutByKey(const SampleIndex& index) {
+  std::array<std::vector<uint64_t>, 3> numbers;
+  for (uint64_t id = 0; id < index.size(); ++id) {
+    MUSTER_ASSIGN_OR_RETURN(const FoundSample sample, index.At(id));
+    numbers[static_cast<size_t>(SplitOfKey(sample.key))].push_back(id);
+  }
+  for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
+    sets_.emplace_back(SplitName(split), std::vector{&index},
+                       std::move(numbers[static_cast<size_t>(split)]));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status PackSource::HoldOut(const std::vector<const SampleIndex*>& indexes) {

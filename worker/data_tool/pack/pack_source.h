@@ -57,6 +57,8 @@ class PackSource {
   uint64_t bytes() const { return bytes_; }
   uint64_t samples() const { return samples_; }
   uint64_t changed_keys() const { return changed_keys_; }  // that have a '-' for a dot
+  // Whether the sets are the tenths of the one that the data have, chosen here.
+  bool holds_out_by_key() const { return holds_out_by_key_; }
   // Names what is packed: keys, labels and sizes of each set.
   const std::string& fingerprint() const { return fingerprint_; }
   // All bytes of a sample. As ReadStored.
@@ -67,6 +69,7 @@ class PackSource {
       : data_(data), local_(local), options_(options) {}
   absl::Status OpenIndexes();
   absl::Status MakeSets(bool sets_are_named);
+  absl::Status HoldOutByKey(const SampleIndex& index);
   absl::Status HoldOut(const std::vector<const SampleIndex*>& indexes);
   absl::Status CheckKeys();
 
@@ -79,6 +82,7 @@ class PackSource {
   uint64_t bytes_ = 0;
   uint64_t samples_ = 0;
   uint64_t changed_keys_ = 0;
+  bool holds_out_by_key_ = false;
   std::string fingerprint_;
 };
 

@@ -16,6 +16,7 @@
 #include "common/fs/file_lock.h"
 #include "nlohmann/json.hpp"
 #include "worker/data/formats/find_format.h"
+#include "worker/data/formats/shard_index.h"
 #include "worker/data/formats/web_dataset.h"
 #include "worker/data/order/sampler.h"
 #include "worker/data_tool/base/interruption.h"
@@ -61,6 +62,7 @@ class Packer {
       MUSTER_RETURN_IF_ERROR(WriteClassNames());
       MUSTER_RETURN_IF_ERROR(WriteShards());
     }
+    MUSTER_RETURN_IF_ERROR(WriteIndexes());
     MUSTER_RETURN_IF_ERROR(CleanUp());
     report_.changed_keys = source_->changed_keys();
     return report_;
@@ -124,15 +126,17 @@ class Packer {
   }
 
   absl::Status CheckSettings() {
-    const nlohmann::json now = {{"version", kPackVersion},
-                                {"shard_mib", settings_.shard_mib},
-                                {"resize", settings_.resize},
-                                {"repack", settings_.repack},
-                                {"validation", settings_.validation},
-                                {"numbered", settings_.numbered},
-                                {"data", source_->fingerprint()},
-                                {"samples", source_->samples()},
-                                {"bytes", source_->bytes()}};
+    nlohmann::json now = {{"version", kPackVersion},
+                          {"shard_mib", settings_.shard_mib},
+                          {"resize", settings_.resize},
+                          {"repack", settings_.repack},
+                          {"validation", settings_.validation},
+                          {"numbered", settings_.numbered},
+                          {"data", source_->fingerprint()},
+                          {"samples", source_->samples()},
+                          {"bytes", source_->bytes()}};
+    // Only then, so that packs which were begun before this was done go on as they were.
+    if (source_->holds_out_by_key()) now["held_out_by_key"] = true;
     settings_text_ = now.dump(2) + "\n";
     if (!was_begun_) return absl::OkStatus();
     MUSTER_ASSIGN_OR_RETURN(const std::string text,
@@ -174,6 +178,7 @@ class Packer {
             Out(name), Out(absl::StrCat(kWorkFolder, "/", name, ".part"))};
         ++report_.shards;
         MUSTER_ASSIGN_OR_RETURN(const bool there, local_.Exists(job.path));
+        shards_.push_back(job.path);
         if (!there) missing_.push_back(std::move(job));
       }
     }
@@ -242,6 +247,25 @@ class Packer {
     return tar.Add(absl::StrCat(key, ".cls"), absl::StrCat(place.label));
   }
 
+  // Beside each shard that has none: who reads shards from afar then need not look through them.
+  absl::Status WriteIndexes() {
+    return DoInParallel(request_.threads, shards_.size(), [&](int /*thread*/, uint64_t number) {
+      return WriteIndex(shards_[number]);
+    });
+  }
+
+  absl::Status WriteIndex(const std::string& shard) {
+    MUSTER_RETURN_IF_ERROR(CheckInterrupted());
+    const std::string path = *ShardIndexPath(shard);
+    MUSTER_ASSIGN_OR_RETURN(const bool there, local_.Exists(path));
+    if (there) return absl::OkStatus();
+    const absl::StatusOr<std::string> text = MakeShardIndex(local_, shard, {});
+    // Keys with a space in them: then there is none.
+    if (absl::IsFailedPrecondition(text.status())) return absl::OkStatus();
+    MUSTER_RETURN_IF_ERROR(text.status());
+    return WriteFileAtomically(local_, path, *text);
+  }
+
   // Only now is it whole.
   absl::Status CleanUp() {
     MUSTER_RETURN_IF_ERROR(local_.RemoveTree(Out(kWorkFolder)));
@@ -259,6 +283,7 @@ class Packer {
   std::string other_;  // a file that is none of a pack's own
   std::unique_ptr<PackSource> source_;
   std::string settings_text_;
+  std::vector<std::string> shards_;  // all of them
   std::vector<ShardJob> missing_;
   Mutex mutex_;
   PackReport report_;  // its sums of shards: under mutex_ while they are written

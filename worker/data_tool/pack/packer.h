@@ -3,6 +3,7 @@
 //
 //   OUT/train-000000.tar, ...   members KEY.jpg and KEY.cls
 //   OUT/validation-000000.tar   and test-..., where the data have such sets
+//   OUT/train-000000.idx, ...   an index of each shard (shard_index.h), unless keys have spaces
 //   OUT/classes.txt             names of the classes, a line each, where the data have them
 //   OUT/pack.json               what was packed, and how
 //   OUT/pack.unfinished         until all shards are there: whoever reads OUT before is told so

@@ -7,6 +7,7 @@
 #include "tests/support/full_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/data_tool/tool_data.h"
+#include "worker/data/formats/shard_index.h"
 #include "worker/data/formats/tf_record.h"
 
 namespace muster::worker {
@@ -66,6 +67,11 @@ TEST_F(PackerTest, EveryFormatKeepsKeysClassesAndPixels) {
     EXPECT_EQ(report.packings[static_cast<size_t>(Packing::kRepacked)], 38u);
     EXPECT_EQ(report.packings[static_cast<size_t>(Packing::kKept)], 2u);
     ExpectSame(sources[i], request.out);
+    for (const char* shard : {"/train-000000", "/validation-000000"}) {
+      ASSERT_OK_AND_ASSIGN(const std::string index,
+                           MakeShardIndex(fs_, absl::StrCat(request.out, shard, ".tar"), {}));
+      EXPECT_EQ(FileText(absl::StrCat(request.out, shard, ".idx")), index);
+    }
     EXPECT_FALSE(std::filesystem::exists(request.out + "/.pack"));
     EXPECT_FALSE(std::filesystem::exists(request.out + "/.pack.lock"));
     EXPECT_FALSE(std::filesystem::exists(request.out + "/pack.unfinished"));
@@ -122,6 +128,7 @@ TEST_F(ManyShardsTest, GoesOnWithTheShardsThatAreMissing) {
   ASSERT_OK_AND_ASSIGN(const PackReport whole, PackData(data_, fs_, request));
   const auto files = FilesBelow(request.out);
   std::filesystem::remove(request.out + "/train-000001.tar");
+  std::filesystem::remove(request.out + "/train-000002.idx");
   ASSERT_OK_AND_ASSIGN(const PackReport rest, PackData(data_, fs_, request));
   EXPECT_EQ(rest.shards, whole.shards);
   EXPECT_EQ(rest.shards_written, 1u);
@@ -248,8 +255,12 @@ TEST_F(PackerTest, ParquetIsPackedWithItsNamesClassesAndBytes) {
     EXPECT_EQ(report.samples, 24u);
     EXPECT_FALSE(std::filesystem::exists(request.out + "/.pack"));
     EXPECT_EQ(FileText(request.out + "/classes.txt"), "ant\nbee\ncat\n");
-    // What is in the tar; a tenth each is for validation and test when it is read.
+    // A tenth each is for validation and test, as it is of other formats.
+    for (const char* shard : {"/train-000000.tar", "/validation-000000.tar", "/test-000000.tar"})
+      EXPECT_TRUE(std::filesystem::exists(request.out + shard)) << shard;
     ASSERT_OK_AND_ASSIGN(const DataIndexes indexes, OpenAll(request.out));
+    EXPECT_GT(IndexOf(indexes, Split::kTrain).size(), 12u);
+    EXPECT_LT(IndexOf(indexes, Split::kTrain).size(), 24u);
     std::map<std::string, std::string> rows;
     for (const Split split : OwnSplits(indexes)) {
       for (uint64_t id = 0; id < IndexOf(indexes, split).size(); ++id) {

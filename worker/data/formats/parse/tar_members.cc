@@ -96,6 +96,18 @@ bool HasBytes(char type) { return type < '1' || type > '6'; }
 
 }  // namespace
 
+std::optional<LoneTarHeader> ParseLoneTarHeader(absl::string_view bytes) {
+  if (bytes.size() != kTarBlockBytes || AllZero(bytes) || !ChecksumHolds(bytes))
+    return std::nullopt;
+  LoneTarHeader header;
+  header.name = NameIn(bytes);
+  if (KindOf(bytes[kTypeAt], header.name) != TarMember::Kind::kFile ||
+      !ParseNumber(bytes.substr(kSizeAt, kSizeBytes), header.size)) {
+    return std::nullopt;
+  }
+  return header;
+}
+
 absl::StatusOr<TarMembers> TarMembers::Open(FileSystem& fs, const std::string& path,
                                             ReadWindow window) {
   MUSTER_ASSIGN_OR_RETURN(FileCursor cursor, FileCursor::Open(fs, path, window));

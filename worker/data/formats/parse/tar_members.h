@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -25,6 +26,14 @@ struct TarMember {
   uint64_t offset = 0;         // of its bytes
   uint64_t size = 0;           // of them
 };
+
+// What a member's own header says, for who looks at it alone: without the PAX records and long
+// names before it. Nothing: the bytes are no header of a file.
+struct LoneTarHeader {
+  std::string name;
+  uint64_t size = 0;
+};
+std::optional<LoneTarHeader> ParseLoneTarHeader(absl::string_view bytes);
 
 class TarMembers {
  public:
