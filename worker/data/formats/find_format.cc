@@ -7,9 +7,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "worker/data/formats/file_pattern.h"
+#include "worker/data/formats/parse/dataset_card.h"
 #include "worker/data/formats/sample_names.h"
 
 namespace muster::worker {
@@ -17,6 +19,11 @@ namespace {
 
 constexpr char kLmdbFile[] = "data.mdb";
 constexpr uint64_t kSniffedBytes = 264;
+// As the Hugging Face Hub and its cache on a machine lay data sets out.
+constexpr char kDatasetCard[] = "README.md";
+constexpr char kDataFolder[] = "data";
+constexpr char kSnapshots[] = "snapshots";
+constexpr uint64_t kMostRefBytes = 1024;
 
 enum class SplitWord { kTrain, kValidation, kTest };
 
@@ -121,6 +128,7 @@ class FormatFinder {
     std::vector<std::string> lmdb_folders;
     std::vector<std::string> shards;
     bool has_pictures = false;
+    bool has_card = false;
     bool is_lmdb = false;
   };
 
@@ -147,6 +155,8 @@ class FormatFinder {
       if (is_folder) {
         (IsLmdbFolderName(entry.name) ? contents.lmdb_folders : contents.folders)
             .push_back(entry.name);
+      } else if (entry.name == kDatasetCard) {
+        contents.has_card = true;
       } else if (entry.name == kLmdbFile) {
         contents.is_lmdb = true;
       } else if (FormatOfName(entry.name).has_value()) {
@@ -161,7 +171,105 @@ class FormatFinder {
   absl::Status PutFolder(const std::string& path, const std::vector<FileInfo>& entries) {
     MUSTER_ASSIGN_OR_RETURN(const Contents contents, Sort(path, entries));
     if (AreSplits(contents.folders)) return PutSplits(path, contents.folders);
+    if (HasFolder(contents, kSnapshots)) {
+      MUSTER_ASSIGN_OR_RETURN(const std::string snapshot, FindSnapshot(path));
+      if (!snapshot.empty()) {
+        MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> files, fs_.List(snapshot));
+        return PutFolder(snapshot, files);
+      }
+    }
+    if (contents.has_card) {
+      MUSTER_ASSIGN_OR_RETURN(const bool is_told, PutCard(path));
+      if (is_told) return absl::OkStatus();
+    }
+    if (contents.shards.empty() && contents.lmdb_folders.empty() &&
+        contents.folders == std::vector<std::string>{kDataFolder}) {
+      const std::string folder = absl::StrCat(path, "/", kDataFolder);
+      MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> files, fs_.List(folder));
+      MUSTER_ASSIGN_OR_RETURN(const Contents inside, Sort(folder, files));
+      if (AreSplits(inside.folders)) return PutSplits(folder, inside.folders);
+      if (!inside.shards.empty()) return PutContents(folder, inside, std::nullopt);
+    }
     return PutContents(path, contents, std::nullopt);
+  }
+
+  static bool HasFolder(const Contents& contents, absl::string_view name) {
+    return std::count(contents.folders.begin(), contents.folders.end(), name) > 0;
+  }
+
+  // Of a repository in the cache of the Hugging Face Hub: the revision that `main` is, or the only
+  // one. Empty: it is no such folder.
+  absl::StatusOr<std::string> FindSnapshot(const std::string& path) {
+    const std::string folder = absl::StrCat(path, "/", kSnapshots, "/");
+    const absl::StatusOr<std::string> main =
+        fs_.ReadFile(absl::StrCat(path, "/refs/main"), kMostRefBytes);
+    if (main.ok()) {
+      const std::string revision(absl::StripAsciiWhitespace(*main));
+      MUSTER_ASSIGN_OR_RETURN(const bool is_there, fs_.Exists(folder + revision));
+      if (is_there && !revision.empty() && revision.find('/') == std::string::npos)
+        return folder + revision;
+    }
+    MUSTER_ASSIGN_OR_RETURN(const bool has_blobs, fs_.Exists(absl::StrCat(path, "/blobs")));
+    if (!main.ok() && !has_blobs) return "";
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> revisions, fs_.List(folder));
+    if (revisions.size() == 1) return folder + revisions.front().name;
+    return absl::InvalidArgumentError(absl::StrCat(folder, " has ", revisions.size(),
+                                                   " revisions: name the folder of one of them"));
+  }
+
+  // By what the README of a Hugging Face dataset says of its files. False: nothing, or they are of
+  // no kind that lies in shards.
+  absl::StatusOr<bool> PutCard(const std::string& path) {
+    const std::string card = absl::StrCat(path, "/", kDatasetCard);
+    std::string text(kMostCardBytes, '\0');
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t got, fs_.ReadAt(card, 0, text.data(), text.size()));
+    text.resize(std::min<uint64_t>(got, text.size()));
+    const absl::StatusOr<std::vector<CardConfig>> configs = ParseDatasetCard(text);
+    if (!configs.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(card, " ", configs.status().message()));
+    }
+    if (configs->empty()) return false;
+    MUSTER_ASSIGN_OR_RETURN(const CardConfig config, ChooseConfig(path, card, *configs));
+    std::vector<std::pair<std::string, std::optional<SplitWord>>> files;
+    for (const CardSplit& split : config.splits) {
+      const std::optional<SplitWord> word = SplitOfWord(split.name);
+      // Others, such as "unsupervised", are nobody's.
+      if (!word.has_value() && config.splits.size() > 1) continue;
+      for (const std::string& pattern : split.patterns) {
+        if (absl::StartsWith(pattern, "/") || absl::StrContains(pattern, ".."))
+          return absl::InvalidArgumentError(
+              absl::StrCat(card, " names ", pattern, " outside of its folder"));
+        const absl::StatusOr<std::vector<std::string>> found =
+            ExpandFilePattern(fs_, absl::StrCat(path, "/", pattern));
+        // Such as "**/*.jpg": of pictures, not of shards.
+        if (absl::IsInvalidArgument(found.status())) return false;
+        MUSTER_RETURN_IF_ERROR(found.status());
+        for (const std::string& file : *found) {
+          if (!FormatOfName(file).has_value()) return false;
+          files.emplace_back(file, word);
+        }
+      }
+    }
+    for (auto& [file, split] : files) {
+      MUSTER_RETURN_IF_ERROR(Put(*FormatOfName(file), file, split));
+    }
+    return !files.empty();
+  }
+
+  static absl::StatusOr<CardConfig> ChooseConfig(const std::string& path, const std::string& card,
+                                                 const std::vector<CardConfig>& configs) {
+    if (configs.size() == 1) return configs.front();
+    for (const CardConfig& config : configs)
+      if (config.is_default) return config;
+    std::vector<std::string> names;
+    for (const CardConfig& config : configs) {
+      if (config.name == "default") return config;
+      names.push_back(config.name);
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(card, " has the configurations ", absl::StrJoin(names, ", "),
+                     ", and none is the default: name the files of one by a pattern such as ", path,
+                     "/", names.front(), "/*.parquet"));
   }
 
   // Folders are splits where there are two of them, or nothing else: a class may be called "train".

@@ -6,6 +6,8 @@
 //   *.rec                              RecordIO
 //   a folder with data.mdb             LMDB
 //   *.parquet, *.npy                   told, for other readers
+//   a mirror of a Hugging Face dataset the files that its README.md names, or those in data/
+//   such a repository in the Hub's cache its snapshot that `main` is, or the only one
 //
 // Used where a job names its data by a path only. Looks at names; at a file's first bytes where its
 // name says nothing. Any thread.
@@ -39,9 +41,10 @@ inline constexpr char kUnfinishedPack[] = "pack.unfinished";
 
 // `path` is a folder, a file or a pattern (file_pattern.h). A split is told by a folder train,
 // validation, val, valid or test, else by such a word in a file's name: "train-000000.tar",
-// "imagenet2012-validation.tfrecord-00000-of-00064". INVALID_ARGUMENT: nothing that is known,
-// several formats beside each other, two folders for one split. FAILED_PRECONDITION: a folder whose
-// pack is unfinished. NOT_FOUND, and errors of FileSystem.
+// "imagenet2012-validation.tfrecord-00000-of-00064"; a README.md with `configs` comes before names
+// of files (parse/dataset_card.h). INVALID_ARGUMENT: nothing that is known, several formats beside
+// each other, two folders for one split, several configurations of which none is the default.
+// FAILED_PRECONDITION: a folder whose pack is unfinished. NOT_FOUND, and errors of FileSystem.
 absl::StatusOr<FoundData> FindFormat(FileSystem& fs, const std::string& path);
 
 }  // namespace muster::worker

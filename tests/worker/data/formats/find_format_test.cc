@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "tests/worker/data/formats/support/format_bytes.h"
@@ -110,6 +111,102 @@ TEST_F(FindFormatTest, TellsAFileByItsBytesWhereItsNameSaysNothing) {
   EXPECT_THAT(FindFormat(PosixFileSystem(), dir_ / "e"),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is no file that is known")));
   EXPECT_THAT(FindFormat(PosixFileSystem(), dir_ / "none"), StatusIs(absl::StatusCode::kNotFound));
+}
+
+// As `hf download --repo-type dataset --local-dir` and push_to_hub lay them out.
+TEST_F(FindFormatTest, TakesAMirrorOfAHuggingFaceDataset) {
+  Write({"README.md", ".gitattributes", "data/train-00000-of-00002.parquet",
+         "data/train-00001-of-00002.parquet", "data/validation-00000-of-00001.parquet"});
+  const FoundData found = Find();
+  EXPECT_EQ(found.format, DataFormat::kParquet);
+  EXPECT_THAT(found.train, ElementsAre(dir_ / "data/train-00000-of-00002.parquet",
+                                       dir_ / "data/train-00001-of-00002.parquet"));
+  EXPECT_THAT(found.validation, ElementsAre(dir_ / "data/validation-00000-of-00001.parquet"));
+  EXPECT_TRUE(found.unnamed.empty());
+}
+
+TEST_F(FindFormatTest, TakesTheFilesThatADatasetCardNames) {
+  Write({"plain/part-0.parquet", "plain/part-1.parquet", "plain/held.parquet", "other/x.parquet"});
+  Write({"README.md"}, R"(---
+language: en
+configs:
+- config_name: other
+  data_files:
+  - split: train
+    path: other/*.parquet
+- config_name: plain   # the usual one
+  default: true
+  data_files:
+    - split: train
+      path:
+      - "plain/part-0.parquet"
+      - 'plain/part-1.*'
+    - split: valid
+      path: [plain/held.parquet]
+    - split: unsupervised
+      path: nowhere/*
+dataset_info:
+  features:
+  - name: image
+    dtype: image
+---
+# A dataset
+configs: of another kind
+)");
+  const FoundData found = Find();
+  EXPECT_EQ(found.format, DataFormat::kParquet);
+  EXPECT_THAT(found.train,
+              ElementsAre(dir_ / "plain/part-0.parquet", dir_ / "plain/part-1.parquet"));
+  EXPECT_THAT(found.validation, ElementsAre(dir_ / "plain/held.parquet"));
+  EXPECT_TRUE(found.test.empty());
+  EXPECT_TRUE(found.unnamed.empty());
+}
+
+TEST_F(FindFormatTest, ADatasetCardThatIsNotClearIsToldWithItsLine) {
+  Write({"a/train.parquet", "b/train.parquet"});
+  const auto card = [this](const std::string& configs) {
+    Write({"README.md"}, "---\nconfigs:\n" + configs + "---\n");
+  };
+  card("- config_name: a\n  data_files: a/*\n- config_name: b\n  data_files: b/*\n");
+  ExpectRefused("the configurations a, b, and none is the default");
+  card("- config_name: default\n  data_files: b/*\n- config_name: a\n  data_files: a/*\n");
+  EXPECT_THAT(Find().train, ElementsAre(dir_ / "b/train.parquet"));
+  card("- data_files:\n  - split: train\n");
+  ExpectRefused("README.md line 4: has no split and path");
+  card("- data_files: &anchor a/*\n");
+  ExpectRefused("README.md line 3: is written in a way that is not understood");
+  card("- data_files: ../elsewhere/*\n");
+  ExpectRefused("outside of its folder");
+  card("- data_files: /elsewhere/*\n");
+  ExpectRefused("outside of its folder");
+  // Of files that are no shards: what lies in the folder tells.
+  for (const char* pictures : {"'*.md'", "'**/*.jpg'"}) {
+    card(absl::StrCat("- data_files: ", pictures, "\n"));
+    EXPECT_EQ(Find().format, DataFormat::kImageFolder);
+  }
+}
+
+TEST_F(FindFormatTest, TakesARepositoryInTheHubsCache) {
+  namespace fs = std::filesystem;
+  const fs::path repository = dir_ / "datasets--org--name";
+  Write({"datasets--org--name/blobs/1234"}, "PAR1");
+  const auto snapshot = [&](const std::string& revision) {
+    fs::create_directories(repository / "snapshots" / revision / "data");
+    fs::create_symlink("../../../blobs/1234",
+                       repository / "snapshots" / revision / "data/train-00000-of-00001.parquet");
+  };
+  snapshot("aaaa");
+  const std::string path = "datasets--org--name";
+  EXPECT_THAT(Find(path).train,
+              ElementsAre(dir_ / (path + "/snapshots/aaaa/data/train-00000-of-00001.parquet")));
+  snapshot("bbbb");
+  EXPECT_THAT(FindFormat(PosixFileSystem(), repository),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has 2 revisions")));
+  Write({path + "/refs/main"}, "bbbb");
+  EXPECT_THAT(Find(path).train,
+              ElementsAre(dir_ / (path + "/snapshots/bbbb/data/train-00000-of-00001.parquet")));
+  EXPECT_THAT(Find(path + "/snapshots/aaaa").train,
+              ElementsAre(dir_ / (path + "/snapshots/aaaa/data/train-00000-of-00001.parquet")));
 }
 
 TEST_F(FindFormatTest, RefusesWhatIsNotClear) {
