@@ -81,6 +81,25 @@ absl::StatusOr<AwsProfile> LoadProfile(const EnvironmentLookup& environment, Fil
   return parsed;
 }
 
+absl::StatusOr<AwsProfile> LoadCredentials(const EnvironmentLookup& environment, FileSystem& fs) {
+  AwsProfile profile;
+  profile.credentials.access_key_id = environment("AWS_ACCESS_KEY_ID");
+  profile.credentials.secret_access_key = environment("AWS_SECRET_ACCESS_KEY");
+  MUSTER_RETURN_IF_ERROR(CheckPair(profile.credentials, "the environment"));
+  if (profile.credentials.access_key_id.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(profile, LoadProfile(environment, fs));
+  } else {
+    profile.credentials.session_token = environment("AWS_SESSION_TOKEN");
+    MUSTER_RETURN_IF_ERROR(CheckPair(profile.credentials, "the environment"));
+  }
+  return profile;
+}
+
+std::optional<AwsCredentials> CredentialsOf(const AwsProfile& profile) {
+  if (profile.credentials.access_key_id.empty()) return std::nullopt;
+  return profile.credentials;
+}
+
 absl::StatusOr<std::string> CheckedEndpoint(std::string endpoint) {
   while (absl::EndsWith(endpoint, "/")) endpoint.pop_back();
   const absl::StatusOr<RemotePath> parsed = ParseRemotePath(endpoint);
@@ -135,20 +154,13 @@ std::string ProcessEnvironment(const char* name) {
 }
 
 absl::StatusOr<AwsSettings> LoadAwsSettings(const EnvironmentLookup& environment, FileSystem& fs) {
-  AwsProfile profile;
-  profile.credentials.access_key_id = environment("AWS_ACCESS_KEY_ID");
-  profile.credentials.secret_access_key = environment("AWS_SECRET_ACCESS_KEY");
-  MUSTER_RETURN_IF_ERROR(CheckPair(profile.credentials, "the environment"));
-  if (profile.credentials.access_key_id.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(profile, LoadProfile(environment, fs));
-  } else {
-    profile.credentials.session_token = environment("AWS_SESSION_TOKEN");
-    MUSTER_RETURN_IF_ERROR(CheckPair(profile.credentials, "the environment"));
-  }
+  MUSTER_ASSIGN_OR_RETURN(AwsProfile profile, LoadCredentials(environment, fs));
   AwsSettings settings;
-  if (!profile.credentials.access_key_id.empty()) {
-    settings.credentials = std::move(profile.credentials);
-  }
+  settings.credentials = CredentialsOf(profile);
+  settings.reload = [environment, &fs]() -> absl::StatusOr<std::optional<AwsCredentials>> {
+    MUSTER_ASSIGN_OR_RETURN(const AwsProfile now, LoadCredentials(environment, fs));
+    return CredentialsOf(now);
+  };
   for (std::string region :
        {environment("AWS_REGION"), environment("AWS_DEFAULT_REGION"), profile.region}) {
     if (region.empty()) continue;

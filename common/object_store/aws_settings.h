@@ -25,6 +25,9 @@ struct AwsSettings {
   // "https://host:port" of a server that has its buckets in the path; empty: AWS's own.
   std::string endpoint;
   std::string ca_bundle;  // a file; empty: the system's
+  // The credentials as they are told now: those of STS end after hours, and others are written to
+  // the file. May be empty.
+  std::function<absl::StatusOr<std::optional<AwsCredentials>>()> reload;
 };
 
 // What a profile of a credentials file says; an empty field: nothing.
@@ -43,7 +46,8 @@ using EnvironmentLookup = std::function<std::string(const char* name)>;
 std::string ProcessEnvironment(const char* name);
 
 // INVALID_ARGUMENT for half a pair of keys or an endpoint that is no URL, NOT_FOUND for a profile
-// or a file that is named and not there. No error holds a secret.
+// or a file that is named and not there. No error holds a secret. `fs` outlives the settings'
+// reload.
 absl::StatusOr<AwsSettings> LoadAwsSettings(const EnvironmentLookup& environment, FileSystem& fs);
 
 }  // namespace muster

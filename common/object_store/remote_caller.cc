@@ -61,13 +61,33 @@ std::string HostHeader(absl::string_view scheme, absl::string_view authority) {
   return std::string(authority);
 }
 
+bool IsRefusal(int code) { return code == 400 || code == 401 || code == 403; }
+
 }  // namespace
 
 RemoteCaller::RemoteCaller(AwsSettings settings, RemoteOptions options)
     : settings_(std::move(settings)),
       options_(Completed(std::move(options), settings_)),
       clock_(options_.clock == nullptr ? real_clock_ : *options_.clock),
-      http_(options_.http) {}
+      http_(options_.http),
+      credentials_(settings_.credentials) {}
+
+std::optional<AwsCredentials> RemoteCaller::Credentials() const {
+  MutexLock lock(mutex_);
+  return credentials_;
+}
+
+bool RemoteCaller::RenewCredentials(const std::optional<AwsCredentials>& refused) {
+  // Another thread may have met it before.
+  if (Credentials() != refused) return true;
+  if (!settings_.reload) return false;
+  absl::StatusOr<std::optional<AwsCredentials>> now = settings_.reload();
+  if (!now.ok() || *now == refused) return false;
+  Log(LogLevel::kInfo, "s3_credentials_renewed", {});
+  MutexLock lock(mutex_);
+  credentials_ = *std::move(now);
+  return true;
+}
 
 RemoteCaller::Target RemoteCaller::TargetOf(const RemoteCall& call) const {
   Target target;
@@ -96,7 +116,8 @@ RemoteCaller::Target RemoteCaller::TargetOf(const RemoteCall& call) const {
   return target;
 }
 
-HttpRequest RemoteCaller::RequestOf(const RemoteCall& call) {
+HttpRequest RemoteCaller::RequestOf(const RemoteCall& call,
+                                    const std::optional<AwsCredentials>& credentials) {
   const Target target = TargetOf(call);
   HttpRequest request;
   request.method = call.method;
@@ -107,19 +128,19 @@ HttpRequest RemoteCaller::RequestOf(const RemoteCall& call) {
   request.buffer_bytes = call.buffer_bytes;
   request.max_body_bytes = call.max_body_bytes;
   request.follow_redirects = !call.path.is_s3;
-  if (!call.path.is_s3 || !settings_.credentials.has_value()) return request;
+  if (!call.path.is_s3 || !credentials.has_value()) return request;
 
   const absl::Time now = clock_.Now();
   RequestToSign to_sign{call.method, target.path, target.query, {}, Sha256HexOf(call.body)};
   request.headers.emplace_back("x-amz-date", AmzDate(now));
   request.headers.emplace_back("x-amz-content-sha256", to_sign.payload_sha256);
-  if (!settings_.credentials->session_token.empty()) {
-    request.headers.emplace_back("x-amz-security-token", settings_.credentials->session_token);
+  if (!credentials->session_token.empty()) {
+    request.headers.emplace_back("x-amz-security-token", credentials->session_token);
   }
   to_sign.headers = request.headers;
   to_sign.headers.emplace_back("host", target.host);
-  request.headers.emplace_back(
-      "Authorization", SigV4Authorization(to_sign, *settings_.credentials, settings_.region, now));
+  request.headers.emplace_back("Authorization",
+                               SigV4Authorization(to_sign, *credentials, settings_.region, now));
   return request;
 }
 
@@ -139,18 +160,18 @@ absl::Status RemoteCaller::ErrorOfAnswer(const RemoteCall& call,
   std::string region = error.region;
   if (region.empty()) region = std::string(response.header("x-amz-bucket-region"));
   const bool is_elsewhere = !region.empty() && region != settings_.region;
-  return Error(
-      call, CodeOfHttp(response.code),
-      absl::StrCat("HTTP ", response.code, words.empty() ? "" : " ", words, "; ",
-                   is_elsewhere ? absl::StrCat("the bucket is in ", Quoted(region, ""),
-                                               ", so set AWS_REGION to that")
-                                : WayOut(response.code, error.code,
-                                         call.path.is_s3 && settings_.credentials.has_value())));
+  return Error(call, CodeOfHttp(response.code),
+               absl::StrCat("HTTP ", response.code, words.empty() ? "" : " ", words, "; ",
+                            is_elsewhere ? absl::StrCat("the bucket is in ", Quoted(region, ""),
+                                                        ", so set AWS_REGION to that")
+                                         : WayOut(response.code, error.code,
+                                                  call.path.is_s3 && Credentials().has_value())));
 }
 
 absl::Status RemoteCaller::Attempt(const RemoteCall& call, absl::Duration deadline, bool& may_pass,
                                    absl::Duration& asked_for, HttpResponse& response) {
-  HttpRequest request = RequestOf(call);
+  const std::optional<AwsCredentials> credentials = Credentials();
+  HttpRequest request = RequestOf(call, credentials);
   request.deadline = deadline;
   absl::StatusOr<HttpResponse> answer = http_.Perform(request);
   if (!answer.ok()) {
@@ -162,7 +183,9 @@ absl::Status RemoteCaller::Attempt(const RemoteCall& call, absl::Duration deadli
       response.is_success() ||
       std::find(call.expected.begin(), call.expected.end(), response.code) != call.expected.end();
   if (!is_expected) {
-    may_pass = MayPass(response.code);
+    // Keys that have ended are refused with 400 or 403, and HEAD is told no reason.
+    may_pass = MayPass(response.code) ||
+               (call.path.is_s3 && IsRefusal(response.code) && RenewCredentials(credentials));
     if (const auto wanted = ParseRetryAfter(response.header("retry-after"))) asked_for = *wanted;
     return ErrorOfAnswer(call, response);
   }

@@ -2,12 +2,14 @@
 //
 // Used by RemoteFileSystem and S3Upload. An error names the method and the URL (never its query),
 // the HTTP code, the server's word for it (bounded), how often it was tried, and the way out; no
-// secret. Thread-safe.
+// secret. Where S3 refuses the credentials they are read again, and others are tried at once.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/object_store/aws_settings.h"
 #include "common/object_store/http_client.h"
 #include "common/object_store/remote_path.h"
@@ -75,7 +78,10 @@ class RemoteCaller {
     std::string query;
   };
   Target TargetOf(const RemoteCall& call) const;
-  HttpRequest RequestOf(const RemoteCall& call);
+  HttpRequest RequestOf(const RemoteCall& call, const std::optional<AwsCredentials>& credentials);
+  std::optional<AwsCredentials> Credentials() const MUSTER_EXCLUDES(mutex_);
+  // Whether there are other credentials by now than those that were refused.
+  bool RenewCredentials(const std::optional<AwsCredentials>& refused) MUSTER_EXCLUDES(mutex_);
   absl::Status ErrorOfAnswer(const RemoteCall& call, const HttpResponse& response) const;
   // OK: the answer is the call's result.
   absl::Status Attempt(const RemoteCall& call, absl::Duration deadline, bool& may_pass,
@@ -86,6 +92,8 @@ class RemoteCaller {
   RealClock real_clock_;
   Clock& clock_;
   HttpClient http_;
+  mutable Mutex mutex_;
+  std::optional<AwsCredentials> credentials_ MUSTER_GUARDED_BY(mutex_);
   std::atomic<uint64_t> delays_ = 0;  // drawn so far
 };
 

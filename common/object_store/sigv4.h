@@ -17,6 +17,8 @@ struct AwsCredentials {
   std::string access_key_id;
   std::string secret_access_key;
   std::string session_token;  // empty: none
+
+  bool operator==(const AwsCredentials&) const = default;
 };
 
 struct RequestToSign {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include <atomic>
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -14,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/common/object_store/scripted_server.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
 
 namespace muster::testing {
 namespace {
@@ -77,6 +79,42 @@ class RemoteFileSystemTest : public ::testing::Test {
   std::atomic<int> count_ = 0;
   const std::string object_ = Bytes(100'000);
 };
+
+// Those of STS end after some hours, and who renews them writes others to the file.
+TEST_F(RemoteFileSystemTest, CredentialsThatAreRefusedAreReadAgain) {
+  const TempDir home;
+  const auto write = [&](const std::string& id) {
+    std::ofstream(home / "credentials", std::ios::trunc)
+        << "[default]\naws_access_key_id = " << id
+        << "\naws_secret_access_key = secret\naws_session_token = token-of-" << id << "\n";
+  };
+  write("OLD");
+  std::atomic<bool> has_ended = false;
+  ScriptedServer server([&](const ServerRequest& request, ScriptedServer::Answer& answer) {
+    const bool is_old = absl::StrContains(request.header("authorization"), "Credential=OLD/");
+    EXPECT_EQ(request.header("x-amz-security-token"), is_old ? "token-of-OLD" : "token-of-NEW");
+    if (is_old && has_ended) {
+      return answer.Reply(request.method == "HEAD" ? 400 : 403, {},
+                          "<Error><Code>ExpiredToken</Code></Error>", request.method != "HEAD");
+    }
+    ServeObject(object_, kEtag, request, answer);
+  });
+  const auto environment = [&](const char* name) -> std::string {
+    if (std::string(name) == "AWS_SHARED_CREDENTIALS_FILE") return home / "credentials";
+    return std::string(name) == "AWS_ENDPOINT_URL" ? server.Url("") : "";
+  };
+  ASSERT_OK_AND_ASSIGN(AwsSettings settings, LoadAwsSettings(environment, PosixFileSystem()));
+  RemoteFileSystem fs(std::move(settings), Options());
+  EXPECT_OK(Read(fs, "s3://bucket/key", 0, 10));
+  has_ended = true;
+  // As long as there are no others it is an error, at once.
+  EXPECT_THAT(Read(fs, "s3://bucket/key", 0, 10),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("ExpiredToken")));
+  EXPECT_EQ(sleeps_, 0);
+  write("NEW");
+  EXPECT_OK(Read(fs, "s3://bucket/key", 0, 10));
+  EXPECT_OK(fs.Exists("s3://bucket/other"));
+}
 
 TEST_F(RemoteFileSystemTest, ReadsRangesSizesAndWholeFiles) {
   ScriptedServer server(FailFirst(0, nullptr));
