@@ -85,63 +85,6 @@ absl::StatusOr<FileSystem*> AnyFileSystem::Of(const std::string& path) {
   return remote->cached.get();
 }
 
-absl::StatusOr<std::unique_ptr<WritableFile>> AnyFileSystem::CreateExclusive(
-    const std::string& path, uint32_t mode) {
-  MUSTER_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
-  return files->CreateExclusive(path, mode);
-}
-
-absl::StatusOr<std::string> AnyFileSystem::ReadFile(const std::string& path, uint64_t max_bytes) {
-  MUSTER_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
-  return files->ReadFile(path, max_bytes);
-}
-
-absl::StatusOr<uint64_t> AnyFileSystem::ReadAt(const std::string& path, uint64_t offset,
-                                               char* buffer, uint64_t buffer_bytes) {
-  MUSTER_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
-  return files->ReadAt(path, offset, buffer, buffer_bytes);
-}
-
-absl::StatusOr<uint64_t> AnyFileSystem::FileSize(const std::string& path) {
-  MUSTER_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
-  return files->FileSize(path);
-}
-
-absl::StatusOr<bool> AnyFileSystem::Exists(const std::string& path) {
-  MUSTER_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
-  return files->Exists(path);
-}
-
-absl::StatusOr<std::vector<FileInfo>> AnyFileSystem::List(const std::string& directory) {
-  MUSTER_ASSIGN_OR_RETURN(FileSystem* const files, Of(directory));
-  return files->List(directory);
-}
-
-absl::Status AnyFileSystem::MakeDirectories(const std::string& path) {
-  MUSTER_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
-  return files->MakeDirectories(path);
-}
-
-absl::Status AnyFileSystem::Rename(const std::string& from, const std::string& to) {
-  MUSTER_ASSIGN_OR_RETURN(FileSystem* const files, Of(from));
-  return files->Rename(from, to);
-}
-
-absl::Status AnyFileSystem::SyncDirectory(const std::string& path) {
-  MUSTER_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
-  return files->SyncDirectory(path);
-}
-
-absl::Status AnyFileSystem::RemoveFile(const std::string& path) {
-  MUSTER_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
-  return files->RemoveFile(path);
-}
-
-absl::Status AnyFileSystem::RemoveTree(const std::string& path) {
-  MUSTER_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
-  return files->RemoveTree(path);
-}
-
 absl::StatusOr<FileVersion> AnyFileSystem::Version(const std::string& path) {
   if (IsRemotePath(path)) {
     MUSTER_ASSIGN_OR_RETURN(Remote* const remote, TheRemote());

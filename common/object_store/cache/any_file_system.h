@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,6 +15,7 @@
 #include "common/fs/file_system.h"
 #include "common/fs/prefetch.h"
 #include "common/fs/versioned_files.h"
+#include "common/object_store/cache/forwarding_file_system.h"
 
 namespace muster {
 
@@ -27,26 +27,11 @@ struct AnyFileSystemOptions {
   uint64_t cache_bytes = 0;
 };
 
-class AnyFileSystem final : public FileSystem, public Prefetch, public VersionedFiles {
+class AnyFileSystem final : public ForwardingFileSystem, public Prefetch, public VersionedFiles {
  public:
   // `local` must outlive it.
   explicit AnyFileSystem(FileSystem& local, AnyFileSystemOptions options = {});
   ~AnyFileSystem() override;
-
-  using FileSystem::CreateExclusive;
-  absl::StatusOr<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path,
-                                                                uint32_t mode) override;
-  absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes) override;
-  absl::StatusOr<uint64_t> ReadAt(const std::string& path, uint64_t offset, char* buffer,
-                                  uint64_t buffer_bytes) override;
-  absl::StatusOr<uint64_t> FileSize(const std::string& path) override;
-  absl::StatusOr<bool> Exists(const std::string& path) override;
-  absl::StatusOr<std::vector<FileInfo>> List(const std::string& directory) override;
-  absl::Status MakeDirectories(const std::string& path) override;
-  absl::Status Rename(const std::string& from, const std::string& to) override;
-  absl::Status SyncDirectory(const std::string& path) override;
-  absl::Status RemoveFile(const std::string& path) override;
-  absl::Status RemoveTree(const std::string& path) override;
 
   // Of this machine's files and folders by their time of change; of others as their store has it.
   absl::StatusOr<FileVersion> Version(const std::string& path) override;
@@ -63,7 +48,7 @@ class AnyFileSystem final : public FileSystem, public Prefetch, public Versioned
 
   // That of the path. INVALID_ARGUMENT when it is remote and the settings for S3 are wrong. Where
   // the cache cannot be opened remote files are read without it.
-  absl::StatusOr<FileSystem*> Of(const std::string& path);
+  absl::StatusOr<FileSystem*> Of(const std::string& path) override;
   absl::StatusOr<Remote*> TheRemote() MUSTER_EXCLUDES(mutex_);
 
   FileSystem& local_;

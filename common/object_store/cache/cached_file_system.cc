@@ -141,38 +141,7 @@ absl::StatusOr<std::string> CachedFileSystem::ReadFile(const std::string& path,
   return bytes;
 }
 
-absl::StatusOr<std::unique_ptr<WritableFile>> CachedFileSystem::CreateExclusive(
-    const std::string& path, uint32_t mode) {
-  return remote_.CreateExclusive(path, mode);
-}
-
-absl::StatusOr<bool> CachedFileSystem::Exists(const std::string& path) {
-  return remote_.Exists(path);
-}
-
-absl::StatusOr<std::vector<FileInfo>> CachedFileSystem::List(const std::string& directory) {
-  return remote_.List(directory);
-}
-
-absl::Status CachedFileSystem::MakeDirectories(const std::string& path) {
-  return remote_.MakeDirectories(path);
-}
-
-absl::Status CachedFileSystem::Rename(const std::string& from, const std::string& to) {
-  return remote_.Rename(from, to);
-}
-
-absl::Status CachedFileSystem::SyncDirectory(const std::string& path) {
-  return remote_.SyncDirectory(path);
-}
-
-absl::Status CachedFileSystem::RemoveFile(const std::string& path) {
-  return remote_.RemoveFile(path);
-}
-
-absl::Status CachedFileSystem::RemoveTree(const std::string& path) {
-  return remote_.RemoveTree(path);
-}
+absl::StatusOr<FileSystem*> CachedFileSystem::Of(const std::string& /*path*/) { return &remote_; }
 
 CacheCounts CachedFileSystem::counts() const {
   return {hits_.load(), fetches_.load(), fetched_bytes_.load()};

@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,6 +19,7 @@
 #include "common/fs/prefetch.h"
 #include "common/fs/versioned_files.h"
 #include "common/object_store/cache/block_cache.h"
+#include "common/object_store/cache/forwarding_file_system.h"
 #include "common/object_store/cache/prefetch_queue.h"
 
 namespace muster {
@@ -38,7 +38,7 @@ struct CacheCounts {
   uint64_t fetched_bytes = 0;  // of them
 };
 
-class CachedFileSystem final : public FileSystem, public Prefetch {
+class CachedFileSystem final : public ForwardingFileSystem, public Prefetch {
  public:
   // All outlive it. `versions` is the remote's other side.
   CachedFileSystem(FileSystem& remote, VersionedFiles& versions, BlockCache& cache,
@@ -52,23 +52,13 @@ class CachedFileSystem final : public FileSystem, public Prefetch {
   absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes) override;
   absl::StatusOr<uint64_t> FileSize(const std::string& path) override;
 
-  // The rest goes to the remote.
-  using FileSystem::CreateExclusive;
-  absl::StatusOr<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path,
-                                                                uint32_t mode) override;
-  absl::StatusOr<bool> Exists(const std::string& path) override;
-  absl::StatusOr<std::vector<FileInfo>> List(const std::string& directory) override;
-  absl::Status MakeDirectories(const std::string& path) override;
-  absl::Status Rename(const std::string& from, const std::string& to) override;
-  absl::Status SyncDirectory(const std::string& path) override;
-  absl::Status RemoveFile(const std::string& path) override;
-  absl::Status RemoveTree(const std::string& path) override;
-
   void WillRead(const std::string& path, uint64_t offset, uint64_t bytes) override;
 
   CacheCounts counts() const;
 
  private:
+  // For the rest of the calls.
+  absl::StatusOr<FileSystem*> Of(const std::string& path) override;
   // One block of one version of a file.
   struct Block {
     const std::string& path;
