@@ -163,6 +163,10 @@ IndexWriter::IndexWriter(FileSystem& fs, std::string path, const IndexWriterOpti
       unique_(UniqueName()),
       files_(fs, PartPath("sizes"), PartPath("paths")) {}
 
+IndexWriter::~IndexWriter() {
+  if (begun_ && !finished_) RemoveLeftovers().IgnoreError();
+}
+
 uint32_t IndexWriter::AddFile(const std::string& path, uint64_t size_bytes) {
   return files_.Add(path, size_bytes);
 }
@@ -249,6 +253,7 @@ absl::Status IndexWriter::Finish(const std::vector<std::string>& class_names,
   MUSTER_RETURN_IF_ERROR(Begin());
   const absl::Status written = WriteIndex(class_names, set, progress);
   const absl::Status removed = RemoveLeftovers();
+  finished_ = removed.ok();
   return written.ok() ? removed : written;
 }
 

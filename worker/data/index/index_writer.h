@@ -34,6 +34,9 @@ class IndexWriter final : public SampleSink {
   // The index will be at `path`.
   IndexWriter(FileSystem& fs, std::string path, const IndexWriterOptions& options = {});
 
+  // Without Finish: removes its parts.
+  ~IndexWriter() override;
+
   uint32_t AddFile(const std::string& path, uint64_t size_bytes) override;
   // INVALID_ARGUMENT also for a key above kMaxKeyBytes, or a label that is no 32-bit number.
   absl::Status Add(const FoundSample& sample) override;
@@ -73,7 +76,7 @@ class IndexWriter final : public SampleSink {
   const IndexWriterOptions options_;
   const std::string unique_;  // in the names of its parts
   SourceFiles files_;
-  bool begun_ = false;
+  bool begun_ = false, finished_ = false;
   std::vector<Kept> kept_;
   uint64_t kept_bytes_ = 0;
   uint64_t samples_ = 0;

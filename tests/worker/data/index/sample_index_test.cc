@@ -241,6 +241,16 @@ TEST_F(SampleIndexTest, AFullDiskAtAnyCallLeavesNoIndexOrAWholeOne) {
   }
 }
 
+TEST_F(SampleIndexTest, AWriterThatDoesNotFinishLeavesNothing) {
+  {
+    IndexWriter writer(fs_, path_, {.memory_bytes = 100});
+    writer.AddFile("/data/a.tar", kFileBytes);
+    for (int i = 0; i < 10; ++i) ASSERT_OK(writer.Add({absl::StrCat("key-", i), 0, 0, 1, 0}));
+    EXPECT_FALSE(FilesBeside().empty());
+  }
+  EXPECT_TRUE(FilesBeside().empty());
+}
+
 // What a writer on another machine, or one that was killed yesterday, has left.
 TEST_F(SampleIndexTest, PartsOfAnotherMachineStayForADay) {
   const auto begin = [this](const std::string& writer, int hours) {
