@@ -11,6 +11,9 @@
 
 namespace muster::worker {
 
+// Samples are held in memory whole; a larger one is refused before memory is asked for.
+inline constexpr uint64_t kMostSampleBytes = 512u << 20;
+
 // Fills `buffer`, which holds `size` bytes. DATA_LOSS naming the file, what was wanted and what is
 // there, where the file has become shorter than it was when it was indexed: index it anew. Errors
 // of FileSystem::ReadAt.

@@ -7,13 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/object_store/remote_path.h"
 #include "worker/data/formats/sample_reader.h"
 
 namespace muster::worker {
 namespace {
 
 constexpr int64_t kFewestClasses = 2;
-constexpr uint64_t kMostPictureBytes = 512u << 20;
 
 absl::StatusOr<int64_t> CountClasses(const std::array<std::unique_ptr<SampleIndex>, 3>& splits,
                                      int64_t given) {
@@ -45,6 +45,13 @@ absl::StatusOr<int64_t> CountClasses(const std::array<std::unique_ptr<SampleInde
   return classes;
 }
 
+// The files of a split lie all in one place.
+bool IsRemote(const SampleIndex& index) {
+  if (index.files() == 0) return false;
+  const absl::StatusOr<SampleIndex::File> file = index.FileAt(0);
+  return file.ok() && IsRemotePath(file->path);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> PictureFiles::Create(
@@ -73,6 +80,7 @@ PictureFiles::PictureFiles(std::shared_ptr<AnyFileSystem> files,
               std::move(fingerprint), config.pixels, splits[0]->class_names()),
       files_(std::move(files)),
       splits_(std::move(splits)),
+      is_remote_({IsRemote(*splits_[0]), IsRemote(*splits_[1]), IsRemote(*splits_[2])}),
       decoding_(config.decoding),
       storage_order_(std::move(storage_order)) {}
 
@@ -85,9 +93,9 @@ absl::StatusOr<StoredSample> PictureFiles::Read(Split split, int64_t id,
   MUSTER_ASSIGN_OR_RETURN(const SampleIndex::Place place,
                           index(split).PlaceOf(static_cast<uint64_t>(id)));
   const FoundSample& sample = place.sample;
-  if (sample.size > kMostPictureBytes) {
+  if (sample.size > kMostSampleBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
-        NameOf(split, id), " has ", sample.size, " bytes; a picture may have ", kMostPictureBytes));
+        NameOf(split, id), " has ", sample.size, " bytes; a picture may have ", kMostSampleBytes));
   }
   storage.resize(sample.size + sizeof(int64_t));
   MUSTER_RETURN_IF_ERROR(ReadSample(*files_, std::string(place.file.path), sample.offset,
@@ -98,6 +106,7 @@ absl::StatusOr<StoredSample> PictureFiles::Read(Split split, int64_t id,
 }
 
 void PictureFiles::WillRead(Split split, const std::vector<int64_t>& ids) const {
+  if (!is_remote_[static_cast<size_t>(split)]) return;
   for (const int64_t id : ids) {
     const absl::StatusOr<SampleIndex::Place> place =
         index(split).PlaceOf(static_cast<uint64_t>(id));

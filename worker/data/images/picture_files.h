@@ -58,6 +58,7 @@ class PictureFiles final : public Dataset {
 
   const std::shared_ptr<AnyFileSystem> files_;
   const std::array<std::unique_ptr<SampleIndex>, 3> splits_;
+  const std::array<bool, 3> is_remote_;  // of each split: only then is it worth a hint
   const PictureDecoding decoding_;
   const StorageOrder storage_order_;
 };

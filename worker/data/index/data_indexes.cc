@@ -78,8 +78,12 @@ class Progress {
 // in. A format adds the samples of a file before the next file.
 class SplitSink final : public SampleSink {
  public:
-  SplitSink(std::vector<IndexWriter*> writers, Progress& progress)
-      : progress_(progress), writers_(std::move(writers)), numbers_(writers_.size()) {}
+  // `counts`: its samples are not those of another split.
+  SplitSink(std::vector<IndexWriter*> writers, bool counts, Progress& progress)
+      : progress_(progress),
+        counts_(counts),
+        writers_(std::move(writers)),
+        numbers_(writers_.size()) {}
 
   uint32_t AddFile(const std::string& path, uint64_t size_bytes) override {
     path_ = path;
@@ -88,7 +92,11 @@ class SplitSink final : public SampleSink {
     return files_++;
   }
   absl::Status Add(const FoundSample& sample) override {
-    progress_.SampleFound();
+    if (counts_) {
+      progress_.SampleFound();
+    } else {
+      progress_.GoesOn();
+    }
     MUSTER_CHECK(sample.file + 1 == files_, "a sample lies in the file that was added last");
     const size_t split = writers_.size() == 1 ? 0 : static_cast<size_t>(SplitOfKey(sample.key));
     if (!numbers_[split].has_value())
@@ -100,6 +108,7 @@ class SplitSink final : public SampleSink {
 
  private:
   Progress& progress_;
+  const bool counts_;
   const std::vector<IndexWriter*> writers_;
   // Of the file that was added last: its number for each writer that has it.
   std::vector<std::optional<uint32_t>> numbers_;
@@ -293,7 +302,9 @@ class IndexMaker {
       std::vector<IndexWriter*> into = {writers[static_cast<size_t>(split)].get()};
       if (split == Split::kTrain && splits_off())
         into = {writers[0].get(), writers[1].get(), writers[2].get()};
-      SplitSink sink(into, progress_);
+      const bool is_validation_again =
+          split == Split::kTest && FilesOf(split) == FilesOf(Split::kValidation);
+      SplitSink sink(into, /*counts=*/!is_validation_again, progress_);
       MUSTER_RETURN_IF_ERROR(IndexFiles(FilesOf(split), sink, classes));
     }
     // Where there are no locks two processes may each have made some of the indexes that are found.

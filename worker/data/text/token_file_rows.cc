@@ -7,10 +7,12 @@
 
 namespace muster::worker {
 
-TokenFileRows::TokenFileRows(std::shared_ptr<FileSystem> files, std::array<TokenWindows, 3> splits,
-                             int64_t context, int64_t vocabulary, std::string fingerprint)
+TokenFileRows::TokenFileRows(std::shared_ptr<FileSystem> files, std::shared_ptr<Prefetch> prefetch,
+                             std::array<TokenWindows, 3> splits, int64_t context,
+                             int64_t vocabulary, std::string fingerprint)
     : Dataset({context}, {at::kLong, at::kLong, {context}}, vocabulary, std::move(fingerprint)),
       files_(std::move(files)),
+      prefetch_(std::move(prefetch)),
       splits_(std::move(splits)) {}
 
 int64_t TokenFileRows::size(Split split) const {
@@ -27,6 +29,11 @@ absl::StatusOr<StoredSample> TokenFileRows::Read(Split split, int64_t id,
       splits_[static_cast<size_t>(split)].ReadRow(id, reinterpret_cast<int64_t*>(storage.data())));
   const absl::string_view all = storage;
   return StoredSample{all.substr(0, row_bytes), all.substr(sizeof(int64_t), row_bytes)};
+}
+
+void TokenFileRows::WillRead(Split split, const std::vector<int64_t>& ids) const {
+  if (prefetch_ == nullptr) return;
+  for (const int64_t id : ids) splits_[static_cast<size_t>(split)].WillReadRow(id, *prefetch_);
 }
 
 }  // namespace muster::worker

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
+#include "common/fs/prefetch.h"
 #include "worker/data/base/dataset.h"
 #include "worker/data/text/token_store.h"
 
@@ -63,8 +64,10 @@ struct TokensConfig {
 // Raw little-endian uint16 (.bin, as nanoGPT writes it), whole numbers along one axis (.npy), or
 // the files of llm.c or Megatron: see FindTokens. Several shards are read as one. Without test
 // tokens, the test set is the validation set. Shards stay in their files (token_file_rows.h), plain
-// files are held in memory. NOT_FOUND, or INVALID_ARGUMENT, naming the file; else fs's codes.
+// files are held in memory. `prefetch`: told of rows that will be read, where that is of use.
+// NOT_FOUND, or INVALID_ARGUMENT, naming the file; else fs's codes.
 absl::StatusOr<std::unique_ptr<Dataset>> ReadTokens(std::shared_ptr<FileSystem> fs,
-                                                    const TokensConfig& config);
+                                                    const TokensConfig& config,
+                                                    std::shared_ptr<Prefetch> prefetch = nullptr);
 
 }  // namespace muster::worker

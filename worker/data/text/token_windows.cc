@@ -59,7 +59,8 @@ absl::Status TokenWindows::ReadPiece(const Piece& piece, int64_t begin, int64_t 
                                             ", but the vocabulary has ", vocabulary_));
 }
 
-absl::Status TokenWindows::ReadRow(int64_t row, int64_t* out) const {
+template <typename Visit>
+absl::Status TokenWindows::ForEachPiece(int64_t row, Visit visit) const {
   MUSTER_CHECK(row >= 0 && row < rows_, "a row is one of the rows");
   int64_t at = row * context_;
   int64_t left = context_ + 1;
@@ -68,12 +69,28 @@ absl::Status TokenWindows::ReadRow(int64_t row, int64_t* out) const {
   for (--piece; left > 0; ++piece) {
     const int64_t begin = at - piece->begin;
     const int64_t count = std::min(left, piece->count - begin);
-    MUSTER_RETURN_IF_ERROR(ReadPiece(*piece, begin, count, out));
+    MUSTER_RETURN_IF_ERROR(visit(*piece, begin, count));
     at += count;
-    out += count;
     left -= count;
   }
   return absl::OkStatus();
+}
+
+absl::Status TokenWindows::ReadRow(int64_t row, int64_t* out) const {
+  return ForEachPiece(row, [&](const Piece& piece, int64_t begin, int64_t count) {
+    const absl::Status read = ReadPiece(piece, begin, count, out);
+    out += count;
+    return read;
+  });
+}
+
+void TokenWindows::WillReadRow(int64_t row, Prefetch& prefetch) const {
+  ForEachPiece(row, [&](const Piece& piece, int64_t begin, int64_t count) {
+    const int64_t width = BytesOf(piece.span.type);
+    prefetch.WillRead(piece.path, piece.span.offset_bytes + static_cast<uint64_t>(begin * width),
+                      static_cast<uint64_t>(count * width));
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 absl::StatusOr<std::string> TokenWindows::Fingerprint() const {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
+#include "common/fs/prefetch.h"
 #include "worker/data/text/token_store.h"
 
 namespace muster::worker {
@@ -34,6 +35,9 @@ class TokenWindows {
   // vocabulary, DATA_LOSS when a file ended before; else fs's codes.
   absl::Status ReadRow(int64_t row, int64_t* out) const;
 
+  // Begins to fetch the row's bytes. Requires a row in [0, rows).
+  void WillReadRow(int64_t row, Prefetch& prefetch) const;
+
   // Names the content by sizes, types and kSampledBlocks of each file, evenly spaced: not by all of
   // it. fs's codes.
   static constexpr uint64_t kSampledBlocks = 16;
@@ -49,6 +53,10 @@ class TokenWindows {
   };
 
   TokenWindows(FileSystem& fs, std::vector<Piece> pieces, int64_t context, int64_t vocabulary);
+  // Calls it with each piece that the row lies in, and the tokens [begin, begin + count) of it,
+  // until it returns an error.
+  template <typename Visit>
+  absl::Status ForEachPiece(int64_t row, Visit visit) const;
   // Tokens [begin, begin + count) of one file.
   absl::Status ReadPiece(const Piece& piece, int64_t begin, int64_t count, int64_t* out) const;
   absl::StatusOr<std::string> ReadBytes(const Piece& piece, uint64_t offset, uint64_t size) const;

@@ -92,6 +92,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadWhole(FileSystem& fs, const TokensC
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenShards(std::shared_ptr<FileSystem> fs,
+                                                    std::shared_ptr<Prefetch> prefetch,
                                                     const TokensConfig& config,
                                                     const SplitFiles& files) {
   std::vector<TokenWindows> windows;
@@ -107,7 +108,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenShards(std::shared_ptr<FileSystem> 
     absl::StrAppend(&fingerprint, ":", sampled);
   }
   return std::make_unique<TokenFileRows>(
-      std::move(fs),
+      std::move(fs), std::move(prefetch),
       std::array<TokenWindows, 3>{std::move(windows[0]), std::move(windows[1]),
                                   std::move(windows[2])},
       config.context, config.vocabulary, std::move(fingerprint));
@@ -116,9 +117,10 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenShards(std::shared_ptr<FileSystem> 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadTokens(std::shared_ptr<FileSystem> fs,
-                                                    const TokensConfig& config) {
+                                                    const TokensConfig& config,
+                                                    std::shared_ptr<Prefetch> prefetch) {
   MUSTER_ASSIGN_OR_RETURN(const SplitFiles files, FindSplits(*fs, config.path));
-  if (AreShards(files)) return OpenShards(std::move(fs), config, files);
+  if (AreShards(files)) return OpenShards(std::move(fs), std::move(prefetch), config, files);
   return ReadWhole(*fs, config, files);
 }
 

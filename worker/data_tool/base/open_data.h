@@ -45,14 +45,11 @@ absl::StatusOr<StoredPlace> PlaceOfSample(const SampleIndex& index, uint64_t id)
 // By the sample's key, else by its number. NOT_FOUND, saying how many there are.
 absl::StatusOr<uint64_t> FindSample(const SampleIndex& index, absl::string_view key_or_number);
 
-// Samples are held in memory whole; a larger one is refused before memory is asked for.
-inline constexpr uint64_t kMostSampleBytes = 1u << 30;
-
 // What nearly every picture's header lies in; where it does not, the whole sample is read.
 inline constexpr uint64_t kPictureHeaderBytes = 64u << 10;
 
 // The first `most_bytes` of the sample, in `bytes`. RESOURCE_EXHAUSTED for a sample of more than
-// kMostSampleBytes where all of it is wanted; else as ReadSample.
+// kMostSampleBytes (sample_reader.h) where all of it is wanted; else as ReadSample.
 absl::Status ReadStored(FileSystem& data, const StoredPlace& place, std::string& bytes,
                         uint64_t most_bytes = UINT64_MAX);
 

@@ -79,8 +79,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::Data& da
   if (data.text.has_value())
     return classified(ReadText(fs, {data.text->path, data.text->context}), "text");
   if (data.tokens.has_value()) {
-    return classified(ReadTokens(options.files, {data.tokens->path, data.tokens->context,
-                                                 data.tokens->vocabulary}),
+    return classified(ReadTokens(options.files,
+                                 {data.tokens->path, data.tokens->context, data.tokens->vocabulary},
+                                 options.files),
                       "tokens");
   }
   if (data.synthetic.has_value()) {

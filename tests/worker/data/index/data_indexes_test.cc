@@ -37,7 +37,10 @@ class DataIndexesTest : public ::testing::Test {
     options.path = dir_ / "data";
     options.folder = folder();
     options.anew = anew;
-    options.progress = [this](uint64_t) { ++calls_; };
+    options.progress = [this](uint64_t samples) {
+      ++calls_;
+      samples_ = samples;
+    };
     return OpenOrMakeIndexes(data_, fs_, options);
   }
   std::vector<uint64_t> Sizes() {
@@ -61,15 +64,18 @@ class DataIndexesTest : public ::testing::Test {
   AnyFileSystem data_{fs_};
   TempDir dir_;
   std::atomic<int> calls_ = 0;
+  std::atomic<uint64_t> samples_ = 0;  // as the last call said
 };
 
 TEST_F(DataIndexesTest, OneHeldOutSetServesAsBoth) {
   for (const char* name : {"train/a/1.jpg", "train/a/2.jpg", "train/b/3.jpg", "val/a/4.jpg"})
     Write(name);
   EXPECT_EQ(Sizes(), (std::vector<uint64_t>{3, 1, 1}));
+  EXPECT_EQ(samples_, 4u);
   Write("test/a/5.jpg");
   Write("test/b/6.jpg");
   EXPECT_EQ(Sizes(), (std::vector<uint64_t>{3, 1, 2}));
+  EXPECT_EQ(samples_, 6u);
 }
 
 // The pictures of a folder are files: each split lists its own.

@@ -62,6 +62,18 @@ class TokenRowsTest : public ::testing::Test {
   TempDir dir_;
 };
 
+// What was said of bytes that will be read.
+class Hints final : public Prefetch {
+ public:
+  void WillRead(const std::string& path, uint64_t offset, uint64_t bytes) override {
+    all_.push_back(absl::StrCat(path.substr(path.rfind('/') + 1), " ", offset, "+", bytes));
+  }
+  const std::vector<std::string>& all() const { return all_; }
+
+ private:
+  std::vector<std::string> all_;
+};
+
 // All rows of a split as one list of inputs; checks that targets are one token on.
 std::vector<int64_t> AllInputs(const Dataset& dataset, Split split) {
   const Dataset::Part part = dataset.Range(split, 0, dataset.size(split));
@@ -70,6 +82,20 @@ std::vector<int64_t> AllInputs(const Dataset& dataset, Split split) {
       at::equal(part.inputs.narrow(1, 1, context - 1), part.targets.narrow(1, 0, context - 1)));
   const int64_t* values = part.inputs.const_data_ptr<int64_t>();
   return std::vector<int64_t>(values, values + part.inputs.numel());
+}
+
+TEST_F(TokenRowsTest, TheBytesOfRowsInShardsAreFetchedAhead) {
+  Write("a_train_0.bin", Bytes(Counting<uint16_t>(10)));
+  Write("a_train_1.bin", Bytes(Counting<uint16_t>(10)));
+  Write("a_val_0.bin", Bytes(Counting<uint16_t>(9)));
+  const auto hints = std::make_shared<Hints>();
+  ASSERT_OK_AND_ASSIGN(const auto tokens,
+                       ReadTokens(std::make_shared<AnyFileSystem>(PosixFileSystem()),
+                                  {dir_.path(), 4, 1000}, hints));
+  tokens->WillRead(Split::kTrain, {0, 2});
+  tokens->WillRead(Split::kValidation, {1});
+  EXPECT_EQ(hints->all(), (std::vector<std::string>{"a_train_0.bin 0+10", "a_train_0.bin 16+4",
+                                                    "a_train_1.bin 0+6", "a_val_0.bin 8+10"}));
 }
 
 TEST_F(TokenRowsTest, RowsFollowEachOtherAndEveryTokenButTheFirstIsATargetOnce) {

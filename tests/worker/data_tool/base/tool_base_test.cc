@@ -77,6 +77,18 @@ TEST_F(OpenDataTest, FindsASampleByKeyAndByNumber) {
   EXPECT_THAT(FindSample(train, "6"), StatusIs(StatusCode::kNotFound, HasSubstr("below 6")));
 }
 
+// As training refuses it, so that verify finds what would end a run.
+TEST_F(OpenDataTest, ASampleThatIsTooLargeForTrainingIsRefused) {
+  const std::string path = dir_ / "large.jpg";
+  PutFile(path, "");
+  const uint64_t size = (512u << 20) + 1;
+  std::filesystem::resize_file(path, size);
+  std::string bytes;
+  EXPECT_THAT(ReadStored(fs_, {.key = "large", .file = path, .size = size}, bytes),
+              StatusIs(StatusCode::kResourceExhausted, HasSubstr("sample large has 536870913")));
+  EXPECT_OK(ReadStored(fs_, {.key = "large", .file = path, .size = size}, bytes, 1000));
+}
+
 TEST_F(OpenDataTest, ASplitThatStandsForTwoCountsOnce) {
   ASSERT_OK_AND_ASSIGN(const DataIndexes named, OpenAll(MakeTars(9, 3)));
   EXPECT_EQ(OwnSplits(named).size(), 2u);
