@@ -281,6 +281,19 @@ TEST(RunState, NamesWhatChangesTheBitsOfAGangAndNothingThatTheSavedOneDoesNotSay
               ElementsAre("precision"));
 }
 
+// The decoders of pictures, too: another version of one may round in another way.
+TEST(RunState, NamesTheLibrariesThatChangedWithBothVersions) {
+  RunIdentity saved = {.muster_version = "0.1.0", .code_version = "x"};
+  saved.libraries = {{"torch", "2.11"}, {"libjpeg", "turbo 2.1.5"}};
+  RunIdentity now = saved;
+  now.libraries["libpng"] = "1.6.39";  // the saved one did not say
+  EXPECT_THAT(ChangesOfBits(saved, now), IsEmpty());
+  now.libraries["libjpeg"] = "turbo 3.0.1";
+  now.muster_version = "0.2.0";
+  EXPECT_THAT(ChangesOfBits(saved, now),
+              ElementsAre("libjpeg turbo 2.1.5 -> turbo 3.0.1", "muster_version"));
+}
+
 TEST(RunState, RefusesWhatItDoesNotUnderstand) {
   EXPECT_THAT(DecodeRunState("[]"), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_THAT(DecodeRunState("{\"format_ver"), StatusIs(absl::StatusCode::kDataLoss));

@@ -101,6 +101,18 @@ class Reader {
   std::string bad_key_;
 };
 
+// "libjpeg turbo 2.1.5 -> turbo 3.0.1". Those that only one of both names are not compared: an
+// older program did not look at them, or the data are of another kind.
+void AddChangedLibraries(const std::map<std::string, std::string>& saved,
+                         const std::map<std::string, std::string>& now,
+                         std::vector<std::string>& changes) {
+  for (const auto& [name, version] : saved) {
+    const auto found = now.find(name);
+    if (found != now.end() && found->second != version)
+      changes.push_back(absl::StrCat(name, " ", version, " -> ", found->second));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> ChangesOfBits(const RunIdentity& saved, const RunIdentity& now) {
@@ -113,8 +125,9 @@ std::vector<std::string> ChangesOfBits(const RunIdentity& saved, const RunIdenti
   if (!saved.code_version.empty()) {
     if (saved.device_name != now.device_name) changes.push_back("device_name");
     if (saved.precision != now.precision) changes.push_back("precision");
-    if (saved.libraries != now.libraries) changes.push_back("libraries");
+    AddChangedLibraries(saved.libraries, now.libraries, changes);
     if (saved.code_version != now.code_version) changes.push_back("code_version");
+    if (saved.muster_version != now.muster_version) changes.push_back("muster_version");
   }
   // A rank alone has none to work together with.
   if (!saved.transport.empty() && now.world_size > 1) {

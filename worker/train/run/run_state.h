@@ -67,7 +67,7 @@ struct RunIdentity {
   std::string torch_version;
   std::map<std::string, std::string> libraries;  // versions of what computes, by name
   std::string muster_version;
-  std::string code_version;  // the commit, see common/base/version.h
+  std::string code_version;  // the commit, or what else tells two builds apart
   int64_t classes = 0;
   std::vector<std::string> class_names;  // of each; empty: the data does not say
   std::string weights_fingerprint;  // of the file that the run began with; empty: fresh weights
@@ -75,7 +75,8 @@ struct RunIdentity {
   std::string spec_json;            // the resolved spec, an object
 };
 
-// What makes `now` compute other bits than `saved` did, by name; empty: nothing. What an older
+// What makes `now` compute other bits than `saved` did, by name, a library with both versions;
+// empty: nothing. What an older
 // state does not say is not compared.
 std::vector<std::string> ChangesOfBits(const RunIdentity& saved, const RunIdentity& now);
 

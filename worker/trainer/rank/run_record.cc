@@ -14,6 +14,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/version.h"
+#include "common/ckpt/block_hasher.h"
+#include "worker/data/pictures/decoder_versions.h"
 #include "worker/train/run/failure.h"
 
 namespace muster::worker {
@@ -109,6 +111,18 @@ std::map<std::string, std::string> LibraryVersions() {
   return versions;
 }
 
+std::string ProgramVersion(const std::string& code_version, const std::string& path) {
+  if (code_version != "unknown") return code_version;
+  std::ifstream program(path, std::ios::binary);
+  BlockHasher hasher;
+  std::string piece(1u << 20, '\0');
+  while (program.read(piece.data(), static_cast<std::streamsize>(piece.size())) ||
+         program.gcount() > 0) {
+    hasher.Update(absl::string_view(piece).substr(0, static_cast<size_t>(program.gcount())));
+  }
+  return absl::StrCat("unknown, program ", HashToHex(hasher.Finish().whole).substr(0, 16));
+}
+
 absl::Status CheckSameData(const Dataset& dataset, Collectives& gang, c10::Device device) {
   const std::string& own = dataset.fingerprint();
   const OtherRanks others = RanksUnlikeTheFirst(own, gang, device);
@@ -140,8 +154,9 @@ RunIdentity IdentityOf(const Launch& launch, const trainer_spec::JobSpec& spec,
   identity.deterministic = spec.train.deterministic;
   identity.torch_version = TORCH_VERSION;
   identity.libraries = LibraryVersions();
+  if (dataset.decoding() != nullptr) identity.libraries.merge(DecoderVersions());
   identity.muster_version = Version();
-  identity.code_version = CodeVersion();
+  identity.code_version = ProgramVersion(CodeVersion(), "/proc/self/exe");
   identity.classes = dataset.classes();
   identity.class_names = dataset.class_names();
   identity.spec_json = launch.spec_json;

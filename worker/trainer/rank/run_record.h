@@ -24,6 +24,10 @@ std::string DeviceName(c10::Device device);
 // are the instructions that torch's own kernels use here.
 std::map<std::string, std::string> LibraryVersions();
 
+// The code's version as version.h has it; of a build without a repository, which has "unknown",
+// with a hash of the program at `path`, so that two builds differ.
+std::string ProgramVersion(const std::string& code_version, const std::string& path);
+
 // Whether all ranks see the same data: another number of samples, or another order of them, would
 // let some come twice and others never, or the ranks wait for each other. All ranks call it.
 // DATA_ERROR.
