@@ -173,8 +173,10 @@ TEST_F(FindFormatTest, ADatasetCardThatIsNotClearIsToldWithItsLine) {
   EXPECT_THAT(Find().train, ElementsAre(dir_ / "b/train.parquet"));
   card("- data_files:\n  - split: train\n");
   ExpectRefused("README.md line 4: has no split and path");
-  card("- data_files: &anchor a/*\n");
-  ExpectRefused("README.md line 3: is written in a way that is not understood");
+  card("- data_files: [a/*\n");
+  ExpectRefused("README.md line 4: end of sequence flow not found");
+  card("- data_files: {split: train}\n");
+  ExpectRefused("README.md line 3: has no path");
   card("- data_files: ../elsewhere/*\n");
   ExpectRefused("outside of its folder");
   card("- data_files: /elsewhere/*\n");

@@ -11,8 +11,7 @@
 //       path: ["data/test-*"]
 //   ---
 //
-// Of YAML only what such headers are written with is read: blocks of maps and lists, and words with
-// or without quotes. Used to find a data set's files. Pure; any thread.
+// Used to find a data set's files. Pure; any thread.
 #pragma once
 
 #include <string>
@@ -38,8 +37,8 @@ struct CardConfig {
 inline constexpr size_t kMostCardBytes = 1u << 20;
 
 // In the order of the file; none where there is no such header or no part `configs` in it, which
-// may be in a file of any kind. INVALID_ARGUMENT with the line: a part that is written in another
-// way.
+// may be in a file of any kind. INVALID_ARGUMENT with the line: a header with `configs` that is no
+// YAML, or a part that has no files.
 absl::StatusOr<std::vector<CardConfig>> ParseDatasetCard(absl::string_view text);
 
 }  // namespace muster::worker
