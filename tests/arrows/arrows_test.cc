@@ -160,6 +160,7 @@ TEST(Arrows, NothingWaitsByTheWallClock) {
       {"common/base/log.cc", "says when a line was written"},
       {"controller/rpc/rpc_server.cc", "gRPC's own deadline of a shutdown"},
       {"worker/agent/folders/upload_fetcher.cc", "gRPC's own deadline of a call"},
+      {"worker/data/index/index_folder.cc", "says how long ago a file was last used"},
       {"worker/train/artifacts/tensorboard_writer.cc", "says when a number was reported"},
       {"worker/trainer/rank/link_adapters.cc", "says when a number was reported"},
   };

@@ -152,8 +152,8 @@ TEST(MixtureTest, WhatAWindowLaterNeedsIsFetchedBeforeItBegins) {
   const Loader loader(data, sampler);
   for (uint64_t step = 0; step < 100; ++step) {
     for (const int64_t place : sampler.Ids(step, 1, 2)) {
-      // But for those of the first window.
-      if (step >= sampler.steps_in_window()) EXPECT_TRUE(data.told_.contains(4095 - place)) << step;
+      if (step < sampler.steps_in_window()) continue;
+      EXPECT_TRUE(data.told_.contains(4095 - place)) << step;
     }
     const auto batch = loader.TrainBatch(step, 1, 2);
     ASSERT_OK(batch);

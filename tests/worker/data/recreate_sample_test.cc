@@ -208,6 +208,12 @@ TEST_F(RecreateSampleTest, OfAMixtureByWeightsThatChangeAndInWindows) {
   ExpectTheLoadersPixels();
   spec_.data.shuffle_window = 10;
   ExpectTheLoadersPixels();
+}
+
+TEST_F(RecreateSampleTest, OfAMixtureWithBrokenSamples) {
+  MixWithOthers();
+  spec_.data.mixture->sources[0].weight = 1;
+  spec_.data.mixture->sources[1].weight = 2;
   spec_.data.mixture->sources[0].images->broken_samples = 5;
   spec_.data.mixture->sources[1].images->broken_samples = 3;
   for (const int i : {0, 4, 8})

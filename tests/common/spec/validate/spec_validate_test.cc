@@ -998,7 +998,7 @@ train:
               StatusIs(absl::StatusCode::kInvalidArgument,
                        "job.yaml: 8 faults:\n"
                        "  line 2: train.data: is required: one of synthetic, digits, cifar_bin, "
-                       "numpy, text, tokens, images, csv\n"
+                       "numpy, text, tokens, images, csv, mixture\n"
                        "  line 2: train.epochs: is required, or train.steps instead of it\n"
                        "  line 4: train.optimizer.lrr: unknown key; did you mean `lr`?\n"
                        "  line 5: train.batch_size: must be from 1 to 16777216; got 0\n"
