@@ -51,8 +51,8 @@ def shards_of(text, folder):
     tokens = np.frombuffer(text, np.uint8)
     train = len(tokens) * 9 // 10
     for number, begin in enumerate(range(0, train, TOKENS_PER_SHARD)):
-        write_shard(os.path.join(folder, f"train_{number:06}.bin"), tokens[begin:min(begin + TOKENS_PER_SHARD, train)])
-    write_shard(os.path.join(folder, "val_000000.bin"), tokens[train:])
+        write_shard(os.path.join(folder, f"text_train_{number:06}.bin"), tokens[begin:min(begin + TOKENS_PER_SHARD, train)])
+    write_shard(os.path.join(folder, "text_val_000000.bin"), tokens[train:])
 
 
 def recipe(prose, code):

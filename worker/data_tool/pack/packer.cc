@@ -43,6 +43,13 @@ struct ShardJob {
   std::string part;
 };
 
+// What a pack leaves behind that was killed while it wrote one of its small files (file_system.h).
+bool IsHalfWritten(absl::string_view name) {
+  if (!absl::EndsWith(name, ".tmp")) return false;
+  return absl::StartsWith(name, kSettingsFile) || absl::StartsWith(name, kUnfinishedPack) ||
+         absl::StartsWith(name, kClassNamesFile);
+}
+
 class Packer {
  public:
   Packer(AnyFileSystem& data, FileSystem& local, const PackRequest& request)
@@ -52,6 +59,8 @@ class Packer {
     MUSTER_RETURN_IF_ERROR(CheckFolder());
     MUSTER_RETURN_IF_ERROR(local_.MakeDirectories(Out(kWorkFolder)));
     MUSTER_ASSIGN_OR_RETURN(const FileLock lock, Lock());
+    for (const std::string& name : half_written_)
+      MUSTER_RETURN_IF_ERROR(local_.RemoveTree(Out(name)));
     MUSTER_RETURN_IF_ERROR(local_.MakeDirectories(Out(kWorkFolder)));
     MUSTER_RETURN_IF_ERROR(OpenSource());
     MUSTER_RETURN_IF_ERROR(CheckSettings());
@@ -99,6 +108,10 @@ class Packer {
       was_begun_ = was_begun_ || entry.name == kSettingsFile;
       if (entry.name == kSettingsFile || entry.name == kUnfinishedPack ||
           entry.name == kWorkFolder || entry.name == kLockFile) {
+        continue;
+      }
+      if (IsHalfWritten(entry.name)) {
+        half_written_.push_back(entry.name);
         continue;
       }
       other_ = entry.name;
@@ -281,6 +294,7 @@ class Packer {
   const PackSettings& settings_;
   bool was_begun_ = false;
   std::string other_;  // a file that is none of a pack's own
+  std::vector<std::string> half_written_;
   std::unique_ptr<PackSource> source_;
   std::string settings_text_;
   std::vector<std::string> shards_;  // all of them

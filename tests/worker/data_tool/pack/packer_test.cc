@@ -137,6 +137,18 @@ TEST_F(ManyShardsTest, GoesOnWithTheShardsThatAreMissing) {
   EXPECT_EQ(nothing.shards_written, 0u);
 }
 
+TEST_F(ManyShardsTest, GoesOnWhereItWasKilledWhileItWroteItsSettings) {
+  MakeLarge();
+  const PackRequest whole = LargeRequest("whole"), killed = LargeRequest("killed");
+  ASSERT_OK(Pack(whole));
+  for (const char* name : {"pack.unfinished", "pack.unfinished.00c0ffee00c0ffee.tmp",
+                           "pack.json.fd0c934599e09707.tmp"}) {
+    PutFile(absl::StrCat(killed.out, "/", name), "{");
+  }
+  ASSERT_OK(Pack(killed));
+  EXPECT_EQ(FilesBelow(killed.out), FilesBelow(whole.out));
+}
+
 // Whatever fails, nothing is half-written, and the same call afterwards gives the same bytes.
 TEST_F(ManyShardsTest, AFailureOfAnyCallToTheDiskLeavesWhatCanGoOn) {
   MakeLarge();

@@ -235,7 +235,8 @@ TEST(ChunkedCrossEntropy, RefusesASecondBackwardPass) {
   EXPECT_THROW(torch::autograd::backward({loss}, {at::full({}, 2.0)}), c10::Error);
 }
 
-// Logits of 16 MiB, of which an eighth is there at a time.
+// Logits of 16 MiB, of which an eighth is there at a time. Processors without instructions for bf16
+// hold that part in fp32 beside it.
 TEST(ChunkedCrossEntropy, TakesAFractionOfTheMemory) {
   constexpr int64_t kManyRows = 512, kManyTokens = 8192, kLogitsBytes = kManyRows * kManyTokens * 4;
   const HeadInputs inputs = SomeInputs(kManyRows, kManyTokens);
@@ -246,7 +247,7 @@ TEST(ChunkedCrossEntropy, TakesAFractionOfTheMemory) {
     std::printf("logits of %.1f MB: peak %.1f MB at once, %.1f MB in chunks\n", kLogitsBytes / 1e6,
                 static_cast<double>(plain) / 1e6, static_cast<double>(chunked) / 1e6);
     EXPECT_GT(plain, 2 * kLogitsBytes);
-    EXPECT_LT(chunked, kLogitsBytes / 3);
+    EXPECT_LT(chunked, precision == Precision::kFp32 ? kLogitsBytes / 3 : kLogitsBytes / 2);
   }
 }
 
