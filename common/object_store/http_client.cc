@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/deadline.h"
 
 namespace muster {
 namespace {
@@ -81,10 +82,17 @@ size_t OnBody(char* data, size_t, size_t bytes, void* context) {
   return response.is_cut_off ? 0 : bytes;
 }
 
+// curl calls it about once a second at least, whatever it waits for.
+int OnProgress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<const HttpStop*>(context)->is_stopped() ? 1 : 0;
+}
+
 absl::Status TransportError(CURLcode code, int http_code, const char* detail) {
   const std::string text =
       detail[0] == '\0' ? std::string(::curl_easy_strerror(code)) : std::string(detail);
   switch (code) {
+    case CURLE_ABORTED_BY_CALLBACK:
+      return absl::CancelledError("the program is leaving");
     case CURLE_OPERATION_TIMEDOUT:
       return absl::DeadlineExceededError(text);
     case CURLE_URL_MALFORMAT:
@@ -145,6 +153,19 @@ long Milliseconds(absl::Duration duration) {  // NOLINT(google-runtime-int)
 
 }  // namespace
 
+void HttpStop::Stop() {
+  MutexLock lock(mutex_);
+  is_stopped_ = true;
+  stopped_.NotifyAll();
+}
+
+bool HttpStop::Sleep(absl::Duration duration) {
+  const Deadline deadline(duration);
+  MutexLock lock(mutex_);
+  while (!is_stopped_ && !deadline.over()) stopped_.WaitFor(mutex_, deadline.left());
+  return !is_stopped_;
+}
+
 class HttpClient::Handle {
  public:
   Handle() : curl_(::curl_easy_init(), &::curl_easy_cleanup) {
@@ -178,6 +199,11 @@ class HttpClient::Handle {
     ::curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
     ::curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &OnBody);
     ::curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
+    if (request.stop != nullptr) {
+      ::curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+      ::curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &OnProgress);
+      ::curl_easy_setopt(curl, CURLOPT_XFERINFODATA, request.stop);
+    }
     const NoSigpipe no_sigpipe;
     const CURLcode result = ::curl_easy_perform(curl);
 
@@ -190,7 +216,9 @@ class HttpClient::Handle {
     ::curl_easy_getinfo(curl, CURLINFO_EFFECTIVE_URL, &url);
     if (url != nullptr) response.effective_url = url;
     // What we have cut off ourselves is an answer; so is an error whose page breaks off.
-    const bool is_answer = response.is_cut_off || (response.code >= 300 && response.body_bytes > 0);
+    const bool is_answer =
+        result != CURLE_ABORTED_BY_CALLBACK &&
+        (response.is_cut_off || (response.code >= 300 && response.body_bytes > 0));
     if (result != CURLE_OK && !is_answer) {
       return TransportError(result, response.code, detail.data());
     }

@@ -5,6 +5,7 @@
 // ...); the certificates of HTTPS are verified. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,6 +21,21 @@
 
 namespace muster {
 
+// Ends what was given it: requests, and waits between them. For good, since who stops is leaving.
+// Thread-safe.
+class HttpStop {
+ public:
+  void Stop() MUSTER_EXCLUDES(mutex_);
+  bool is_stopped() const { return is_stopped_; }
+  // False: it was stopped before so long had passed.
+  bool Sleep(absl::Duration duration) MUSTER_EXCLUDES(mutex_);
+
+ private:
+  std::atomic<bool> is_stopped_ = false;
+  Mutex mutex_;
+  CondVar stopped_;
+};
+
 struct HttpRequest {
   std::string method = "GET";
   std::string url;
@@ -33,6 +49,7 @@ struct HttpRequest {
   // Up to five; https leads to https only. Never for what is signed.
   bool follow_redirects = false;
   absl::Duration deadline = absl::Minutes(1);  // of all of it, connecting included
+  const HttpStop* stop = nullptr;              // ends it within about a second; null: nothing does
 };
 
 struct HttpResponse {
@@ -68,7 +85,8 @@ class HttpClient {
   // Any answer of the server, whatever its code. Else what went wrong between: UNAVAILABLE (no
   // connection, a reset, a body shorter than its Content-Length) and DEADLINE_EXCEEDED (also for
   // too low a speed), which may pass; FAILED_PRECONDITION for certificates that nobody trusts or
-  // too many redirects; INVALID_ARGUMENT for a URL that curl does not take. Messages hold no URL.
+  // too many redirects; INVALID_ARGUMENT for a URL that curl does not take; CANCELLED by its stop.
+  // Messages hold no URL.
   absl::StatusOr<HttpResponse> Perform(const HttpRequest& request);
 
   // How many connections were opened so far.

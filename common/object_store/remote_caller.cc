@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/base/units.h"
@@ -26,7 +25,6 @@ constexpr int kLoggedAttempt = 3;
 
 RemoteOptions Completed(RemoteOptions options, const AwsSettings& settings) {
   if (options.http.ca_bundle.empty()) options.http.ca_bundle = settings.ca_bundle;
-  if (!options.sleep) options.sleep = [](absl::Duration duration) { absl::SleepFor(duration); };
   if (options.jitter_seed == 0) {
     // Fewer than 256 bytes are never cut short once the pool is ready.
     (void)!::getrandom(&options.jitter_seed, sizeof options.jitter_seed, 0);
@@ -173,6 +171,7 @@ absl::Status RemoteCaller::Attempt(const RemoteCall& call, absl::Duration deadli
   const std::optional<AwsCredentials> credentials = Credentials();
   HttpRequest request = RequestOf(call, credentials);
   request.deadline = deadline;
+  request.stop = &stop_;
   absl::StatusOr<HttpResponse> answer = http_.Perform(request);
   if (!answer.ok()) {
     may_pass = MayPass(answer.status());
@@ -199,6 +198,9 @@ absl::StatusOr<RemoteAnswer> RemoteCaller::Call(const RemoteCall& call) {
   const RetryPolicy& policy = options_.retry;
   const absl::Duration begin = clock_.SinceBoot();
   for (int attempt = 1;; ++attempt) {
+    if (stop_.is_stopped()) {
+      return Error(call, absl::StatusCode::kCancelled, "the program is leaving");
+    }
     const absl::Duration left = begin + policy.operation_deadline - clock_.SinceBoot();
     RemoteAnswer answer;
     answer.attempts = attempt;
@@ -206,8 +208,12 @@ absl::StatusOr<RemoteAnswer> RemoteCaller::Call(const RemoteCall& call) {
     absl::Duration asked_for = absl::ZeroDuration();
     const absl::Status status = Attempt(call, std::min(policy.request_deadline, left), may_pass,
                                         asked_for, answer.response);
-    if (status.ok()) return answer;
+    if (status.ok()) {
+      if (is_troubled_) NoteTrouble("");
+      return answer;
+    }
     if (!may_pass) return status;
+    NoteTrouble(status.message());
     const absl::Duration delay =
         RetryDelay(policy, attempt, asked_for, DeriveSeed(options_.jitter_seed, delays_++));
     const absl::Duration spent = clock_.SinceBoot() - begin;
@@ -224,8 +230,24 @@ absl::StatusOr<RemoteAnswer> RemoteCaller::Call(const RemoteCall& call) {
       Log(LogLevel::kWarning, "remote_call_repeated",
           {{"attempts", attempt}, {"error", status.message()}});
     }
-    options_.sleep(delay);
+    Sleep(delay);
   }
+}
+
+void RemoteCaller::Sleep(absl::Duration delay) {
+  if (options_.sleep) return options_.sleep(delay);
+  (void)stop_.Sleep(delay);  // who was stopped sees it next
+}
+
+std::string RemoteCaller::trouble() const {
+  MutexLock lock(mutex_);
+  return trouble_;
+}
+
+void RemoteCaller::NoteTrouble(absl::string_view trouble) {
+  MutexLock lock(mutex_);
+  trouble_ = std::string(trouble);
+  is_troubled_ = !trouble.empty();
 }
 
 }  // namespace muster

@@ -30,7 +30,8 @@ namespace muster {
 struct RemoteOptions {
   RetryPolicy retry;
   HttpClientOptions http;  // its ca_bundle: AwsSettings' if it is empty
-  // Both outlive whoever is given them; nullptr and nothing: the real ones.
+  // Both outlive whoever is given them; nullptr and nothing: the real ones. Cancel cuts the real
+  // sleep short.
   Clock* clock = nullptr;
   std::function<void(absl::Duration)> sleep;
   uint64_t jitter_seed = 0;  // 0: a random one
@@ -61,8 +62,15 @@ class RemoteCaller {
   RemoteCaller(AwsSettings settings, RemoteOptions options);
 
   // An answer 2xx or of an expected code, which `check` took. Else the errors of CodeOfHttp,
-  // HttpClient::Perform and `check`; DEADLINE_EXCEEDED when the operation's time is over.
-  absl::StatusOr<RemoteAnswer> Call(const RemoteCall& call);
+  // HttpClient::Perform and `check`; DEADLINE_EXCEEDED when the operation's time is over;
+  // CANCELLED.
+  absl::StatusOr<RemoteAnswer> Call(const RemoteCall& call) MUSTER_EXCLUDES(mutex_);
+
+  // Ends all calls within about a second, and those that come later at once.
+  void Cancel() { stop_.Stop(); }
+
+  // What a call failed by that is repeated, unless some call has succeeded since; empty: nothing.
+  std::string trouble() const MUSTER_EXCLUDES(mutex_);
 
   // "<method> <URL>: <what>", as Call names it.
   absl::Status Error(const RemoteCall& call, absl::StatusCode code, absl::string_view what) const;
@@ -86,15 +94,20 @@ class RemoteCaller {
   // OK: the answer is the call's result.
   absl::Status Attempt(const RemoteCall& call, absl::Duration deadline, bool& may_pass,
                        absl::Duration& asked_for, HttpResponse& response);
+  void NoteTrouble(absl::string_view trouble) MUSTER_EXCLUDES(mutex_);
+  void Sleep(absl::Duration delay);
 
   const AwsSettings settings_;
   const RemoteOptions options_;
   RealClock real_clock_;
   Clock& clock_;
   HttpClient http_;
+  HttpStop stop_;
+  std::atomic<uint64_t> delays_ = 0;  // drawn so far
+  std::atomic<bool> is_troubled_ = false;
   mutable Mutex mutex_;
   std::optional<AwsCredentials> credentials_ MUSTER_GUARDED_BY(mutex_);
-  std::atomic<uint64_t> delays_ = 0;  // drawn so far
+  std::string trouble_ MUSTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

@@ -12,7 +12,8 @@
 // Errors are of file_system.h's codes, and: PERMISSION_DENIED for 401 and 403, NOT_FOUND for 404,
 // OUT_OF_RANGE for 416 within the file, DATA_LOSS for an answer that contradicts itself or what was
 // asked for, UNIMPLEMENTED where a server ignores ranges or cannot do what is wanted, UNAVAILABLE
-// and DEADLINE_EXCEEDED once what may pass was tried often or long enough (retry_rules.h).
+// and DEADLINE_EXCEEDED once what may pass was tried often or long enough (retry_rules.h),
+// CANCELLED after Cancel.
 //
 // HTTP is only read; its folders are listed where nginx says `autoindex on; autoindex_format json;`
 // (folder_page.h). On S3 a folder is what is before a slash of some key: MakeDirectories has
@@ -64,6 +65,10 @@ class RemoteFileSystem final : public FileSystem, public VersionedFiles {
   absl::StatusOr<uint64_t> ReadVersion(const std::string& path, const FileVersion& version,
                                        uint64_t offset, char* buffer,
                                        uint64_t buffer_bytes) override;
+
+  // As RemoteCaller's.
+  void Cancel() { caller_.Cancel(); }
+  std::string trouble() const { return caller_.trouble(); }
 
   // How many connections were opened so far.
   uint64_t connections() const { return caller_.http().connections(); }

@@ -37,7 +37,13 @@ absl::StatusOr<uint64_t> CacheBytes(uint64_t given) {
 }  // namespace
 
 struct AnyFileSystem::Remote {
-  explicit Remote(AwsSettings settings) : files(std::move(settings)) {}
+  Remote(AwsSettings settings, RemoteOptions options)
+      : files(std::move(settings), std::move(options)) {}
+
+  void Cancel() {
+    files.Cancel();
+    if (cached != nullptr) cached->Cancel();
+  }
 
   RealClock clock;
   RemoteFileSystem files;
@@ -48,7 +54,7 @@ struct AnyFileSystem::Remote {
 AnyFileSystem::AnyFileSystem(FileSystem& local, AnyFileSystemOptions options)
     : local_(local), options_(std::move(options)) {}
 
-AnyFileSystem::~AnyFileSystem() = default;
+AnyFileSystem::~AnyFileSystem() { Cancel(); }
 
 absl::StatusOr<AnyFileSystem::Remote*> AnyFileSystem::TheRemote() {
   MutexLock lock(mutex_);
@@ -58,7 +64,9 @@ absl::StatusOr<AnyFileSystem::Remote*> AnyFileSystem::TheRemote() {
     options.folder = options_.cache_folder.empty() ? CacheFolder("MUSTER_DATA_CACHE", "blocks")
                                                    : options_.cache_folder;
     MUSTER_ASSIGN_OR_RETURN(options.max_bytes, CacheBytes(options_.cache_bytes));
-    auto remote = std::make_unique<Remote>(std::move(settings));
+    RemoteOptions remote_options;
+    remote_options.retry.operation_deadline = options_.remote_deadline;
+    auto remote = std::make_unique<Remote>(std::move(settings), std::move(remote_options));
     const std::string folder = options.folder;
     absl::StatusOr<std::unique_ptr<BlockCache>> cache =
         BlockCache::Open(std::move(options), remote->clock);
@@ -73,6 +81,7 @@ absl::StatusOr<AnyFileSystem::Remote*> AnyFileSystem::TheRemote() {
            {"note",
             "remote data are read again each time; MUSTER_DATA_CACHE names another folder"}});
     }
+    if (is_cancelled_) remote->Cancel();
     remote_ = std::move(remote);
   }
   return remote_.get();
@@ -107,6 +116,17 @@ absl::StatusOr<uint64_t> AnyFileSystem::ReadVersion(const std::string& path,
   if (!(now == version))
     return absl::FailedPreconditionError(absl::StrCat(path, " was changed meanwhile"));
   return local_.ReadAt(path, offset, buffer, buffer_bytes);
+}
+
+void AnyFileSystem::Cancel() {
+  MutexLock lock(mutex_);
+  is_cancelled_ = true;
+  if (remote_ != nullptr) remote_->Cancel();
+}
+
+std::string AnyFileSystem::trouble() {
+  MutexLock lock(mutex_);
+  return remote_ == nullptr ? "" : remote_->files.trouble();
 }
 
 void AnyFileSystem::WillRead(const std::string& path, uint64_t offset, uint64_t bytes) {

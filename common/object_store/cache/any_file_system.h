@@ -16,6 +16,7 @@
 #include "common/fs/prefetch.h"
 #include "common/fs/versioned_files.h"
 #include "common/object_store/cache/forwarding_file_system.h"
+#include "common/object_store/retry_rules.h"
 
 namespace muster {
 
@@ -25,12 +26,15 @@ struct AnyFileSystemOptions {
   std::string cache_folder;
   // 0: MUSTER_DATA_CACHE_BYTES, else 100 GiB. A tenth of the disk stays free in any case.
   uint64_t cache_bytes = 0;
+  // How long a read from far away is tried before it fails.
+  absl::Duration remote_deadline = RetryPolicy().operation_deadline;
 };
 
 class AnyFileSystem final : public ForwardingFileSystem, public Prefetch, public VersionedFiles {
  public:
   // `local` must outlive it.
   explicit AnyFileSystem(FileSystem& local, AnyFileSystemOptions options = {});
+  // Cancels what is fetched ahead.
   ~AnyFileSystem() override;
 
   // Of this machine's files and folders by their time of change; of others as their store has it.
@@ -39,6 +43,13 @@ class AnyFileSystem final : public ForwardingFileSystem, public Prefetch, public
   absl::StatusOr<uint64_t> ReadVersion(const std::string& path, const FileVersion& version,
                                        uint64_t offset, char* buffer,
                                        uint64_t buffer_bytes) override;
+
+  // Ends reads from far away within about a second with CANCELLED, and those that come later: for
+  // who is leaving. What this machine reads, the kernel alone could end.
+  void Cancel() MUSTER_EXCLUDES(mutex_);
+
+  // Why reads from far away are repeated at this time; empty: they are not.
+  std::string trouble() MUSTER_EXCLUDES(mutex_);
 
   // Nothing for a file of this machine: the kernel reads ahead by itself.
   void WillRead(const std::string& path, uint64_t offset, uint64_t bytes) override;
@@ -54,6 +65,7 @@ class AnyFileSystem final : public ForwardingFileSystem, public Prefetch, public
   FileSystem& local_;
   const AnyFileSystemOptions options_;
   Mutex mutex_;
+  bool is_cancelled_ MUSTER_GUARDED_BY(mutex_) = false;
   std::unique_ptr<Remote> remote_ MUSTER_GUARDED_BY(mutex_);
 };
 

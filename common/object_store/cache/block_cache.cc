@@ -280,11 +280,13 @@ uint64_t BlockCache::Evict(uint64_t bytes, uint64_t most) {
   return sum + taken - bytes;
 }
 
-UniqueFd BlockCache::LockForFetch(absl::string_view key) {
+UniqueFd BlockCache::LockForFetch(absl::string_view key, const std::function<bool()>& given_up) {
   UniqueFd fd = OpenShared(options_.folder + "/locks");
   uint64_t offset = 0;
   const bool is_key = absl::SimpleHexAtoi(key.substr(0, 15), &offset);  // 60 bits of it
-  if (!fd.valid() || !is_key || !LockByte(fd, offset, options_.fetch_lock_wait)) return UniqueFd();
+  if (!fd.valid() || !is_key || !LockByte(fd, offset, options_.fetch_lock_wait, given_up)) {
+    return UniqueFd();
+  }
   return fd;
 }
 

@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -57,8 +58,8 @@ class BlockCache {
   void Store(absl::string_view key, absl::string_view block);
 
   // Held by one process at a time, and by one thread of it, until it is destroyed. Nothing when
-  // another has held it for the whole wait: then fetch without.
-  UniqueFd LockForFetch(absl::string_view key);
+  // another has held it for the whole wait, or until `given_up` said so: then fetch without.
+  UniqueFd LockForFetch(absl::string_view key, const std::function<bool()>& given_up = nullptr);
 
   // The bytes of the blocks, as the folder says now. For tests and metrics.
   uint64_t bytes_on_disk() const;

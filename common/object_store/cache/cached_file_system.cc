@@ -82,7 +82,7 @@ std::shared_ptr<const CachedFileSystem::Flight> CachedFileSystem::GetBlock(const
 
 absl::StatusOr<std::string> CachedFileSystem::Fetch(const Block& block) {
   // Another process may be at it: then it is on the disk once its lock is ours.
-  const UniqueFd lock = cache_.LockForFetch(block.key);
+  const UniqueFd lock = cache_.LockForFetch(block.key, [this] { return is_cancelled_.load(); });
   std::string bytes(block.bytes, '\0');
   if (cache_.Read(block.key, block.bytes, 0, bytes.data(), bytes.size())) {
     ++hits_;

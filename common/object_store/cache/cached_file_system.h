@@ -43,7 +43,8 @@ class CachedFileSystem final : public ForwardingFileSystem, public Prefetch {
   // All outlive it. `versions` is the remote's other side.
   CachedFileSystem(FileSystem& remote, VersionedFiles& versions, BlockCache& cache,
                    CachedFileSystemOptions options = {});
-  // Waits for the blocks that are being fetched ahead, as long as the remote takes for them.
+  // Waits for the blocks that are being fetched ahead, as long as the remote takes for them: cancel
+  // it before.
   ~CachedFileSystem() override;
 
   // From the cache, or through it. Errors are the remote's.
@@ -53,6 +54,9 @@ class CachedFileSystem final : public ForwardingFileSystem, public Prefetch {
   absl::StatusOr<uint64_t> FileSize(const std::string& path) override;
 
   void WillRead(const std::string& path, uint64_t offset, uint64_t bytes) override;
+
+  // Waits no longer for other processes. The remote is cancelled for itself.
+  void Cancel() { is_cancelled_ = true; }
 
   CacheCounts counts() const;
 
@@ -83,6 +87,7 @@ class CachedFileSystem final : public ForwardingFileSystem, public Prefetch {
   VersionedFiles& versions_;
   BlockCache& cache_;
   const CachedFileSystemOptions options_;
+  std::atomic<bool> is_cancelled_ = false;
   std::atomic<uint64_t> hits_ = 0;
   std::atomic<uint64_t> fetches_ = 0;
   std::atomic<uint64_t> fetched_bytes_ = 0;

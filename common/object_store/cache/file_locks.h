@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -23,7 +24,9 @@ enum class LockOutcome {
 LockOutcome LockFile(const UniqueFd& fd, absl::Duration most);
 
 // A lock of one byte of the file, which need not have it: as many locks as there are offsets below
-// 2^62, without a file each. False: held by another, or there are no locks.
-bool LockByte(const UniqueFd& fd, uint64_t offset, absl::Duration most);
+// 2^62, without a file each. Not asked for any longer once `given_up` (may be none) says so. False:
+// held by another, or there are no locks.
+bool LockByte(const UniqueFd& fd, uint64_t offset, absl::Duration most,
+              const std::function<bool()>& given_up = nullptr);
 
 }  // namespace muster

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
+#include "common/base/deadline.h"
 #include "tests/common/object_store/scripted_server.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -72,6 +75,28 @@ TEST_F(AnyFileSystemTest, WithoutAFolderForItsCacheItReadsFromTheServer) {
   ASSERT_OK(read);
   EXPECT_EQ(std::string(buffer, *read), "bytes");
   files.WillRead(server.Url("/file"), 0, 5);  // of no use, and no harm
+}
+
+TEST_F(AnyFileSystemTest, EndsThoughWhatIsFetchedAheadStalls) {
+  std::atomic<bool> stalls = false;
+  ScriptedServer server([&](const ServerRequest& request, ScriptedServer::Answer& answer) {
+    if (request.header("range") != "bytes=8388608-8388612")
+      return ServeObject(std::string((8 << 20) + 5, 'x'), "\"tag\"", request, answer);
+    stalls = true;
+    answer.Stall();
+  });
+  AnyFileSystem files(PosixFileSystem(), {.cache_folder = dir_ / "cache"});
+  char buffer[5];
+  ASSERT_OK(files.ReadAt(server.Url("/file"), 0, buffer, sizeof(buffer)));
+  files.WillRead(server.Url("/file"), 8 << 20, 5);
+  const Deadline deadline(absl::Minutes(1));
+  while (!stalls && !deadline.over()) std::this_thread::yield();
+  ASSERT_TRUE(stalls);
+  files.Cancel();
+  EXPECT_THAT(files.ReadAt(server.Url("/other"), 0, buffer, sizeof(buffer)),
+              StatusIs(StatusCode::kCancelled));
+  EXPECT_THAT(files.ReadAt(server.Url("/file"), 8 << 20, buffer, sizeof(buffer)),
+              StatusIs(StatusCode::kCancelled));
 }
 
 }  // namespace

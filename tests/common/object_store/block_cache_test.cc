@@ -221,6 +221,16 @@ TEST_F(BlockCacheTest, AFetchIsLockedKeyByKey) {
   EXPECT_TRUE(other->LockForFetch(Key(1)).valid());
 }
 
+TEST_F(BlockCacheTest, WhoGivesUpDoesNotWaitForTheLockOfAFetch) {
+  BlockCacheOptions options;
+  options.folder = folder_ / "cache";
+  options.fetch_lock_wait = absl::Hours(100);
+  ASSERT_OK_AND_ASSIGN(const auto cache, BlockCache::Open(options, clock_));
+  const UniqueFd held = cache->LockForFetch(Key(1));
+  int asked = 0;
+  EXPECT_FALSE(cache->LockForFetch(Key(1), [&] { return ++asked == 3; }).valid());
+}
+
 TEST_F(BlockCacheTest, AFolderThatCannotBeIsAnError) {
   std::ofstream(folder_ / "file") << "x";
   BlockCacheOptions options;

@@ -218,6 +218,66 @@ TEST_F(RemoteFileSystemTest, TheTimeOfAnOperationIsBounded) {
   EXPECT_EQ(server.requests().size(), 4u) << "a wait of 10 s each: the longest";
 }
 
+// Nothing but Cancel ends these waits while a test has patience.
+RemoteOptions WithoutEnd() {
+  RemoteOptions options;
+  options.retry = {.max_attempts = 1000,
+                   .first_delay = absl::Hours(1),
+                   .max_delay = absl::Hours(1),
+                   .request_deadline = absl::Hours(100),
+                   .operation_deadline = absl::Hours(100)};
+  options.http.low_speed_time = absl::Hours(100);
+  return options;
+}
+
+TEST_F(RemoteFileSystemTest, CancelEndsAWaitBetweenAttempts) {
+  ScriptedServer server(
+      [](const ServerRequest&, ScriptedServer::Answer& answer) { answer.Reply(503, {}, "down"); });
+  RemoteFileSystem fs({}, WithoutEnd());
+  EXPECT_EQ(fs.trouble(), "");
+  std::thread cancel([&] {
+    while (fs.trouble().empty()) std::this_thread::yield();
+    fs.Cancel();
+  });
+  EXPECT_THAT(Read(fs, server.Url("/x"), 0, 5),
+              StatusIs(absl::StatusCode::kCancelled, HasSubstr(server.Url("/x"))));
+  cancel.join();
+  EXPECT_THAT(fs.trouble(), HasSubstr("GET " + server.Url("/x") + ": HTTP 503 down"));
+  EXPECT_THAT(Read(fs, server.Url("/x"), 0, 5), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST_F(RemoteFileSystemTest, CancelEndsATransferThatStalls) {
+  std::atomic<bool> stalls = false;
+  ScriptedServer server([&](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Send("HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n\r\nab");
+    stalls = true;
+    answer.Stall();
+  });
+  RemoteFileSystem fs({}, WithoutEnd());
+  std::thread cancel([&] {
+    while (!stalls) std::this_thread::yield();
+    fs.Cancel();
+  });
+  EXPECT_THAT(Read(fs, server.Url("/x"), 0, 5), StatusIs(absl::StatusCode::kCancelled));
+  cancel.join();
+}
+
+TEST_F(RemoteFileSystemTest, ASuccessEndsTheTrouble) {
+  ScriptedServer server(FailFirst(2, [](const ServerRequest&, ScriptedServer::Answer& answer) {
+    answer.Reply(503, {}, "down");
+  }));
+  RemoteOptions options = Options();
+  RemoteFileSystem* reading = nullptr;
+  std::string during;
+  options.sleep = [&](absl::Duration) { during = reading->trouble(); };
+  RemoteFileSystem fs({}, options);
+  reading = &fs;
+  EXPECT_OK(Read(fs, server.Url("/x"), 0, 5));
+  EXPECT_THAT(during, HasSubstr("HTTP 503 down"));
+  EXPECT_EQ(fs.trouble(), "");
+}
+
 TEST_F(RemoteFileSystemTest, WhatCannotPassIsNotRepeated) {
   const std::pair<int, absl::StatusCode> cases[] = {{401, absl::StatusCode::kPermissionDenied},
                                                     {403, absl::StatusCode::kPermissionDenied},
