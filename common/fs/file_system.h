@@ -57,6 +57,13 @@ class FileSystem {
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
   virtual absl::Status RemoveFile(const std::string& path) = 0;
   virtual absl::Status RemoveTree(const std::string& path) = 0;  // OK when it is not there
+
+  // For who is leaving: calls that wait for another machine end with CANCELLED within about a
+  // second, and those that come later at once. What reads this machine's files the kernel alone
+  // could end.
+  virtual void Cancel() {}
+  // Why calls to another machine are repeated at this time; empty: they are not.
+  virtual std::string Trouble() { return ""; }
 };
 
 // The folder that the path is in: "/a" of "/a/b", "/" of "/a", "." of "a".

@@ -66,9 +66,8 @@ class RemoteFileSystem final : public FileSystem, public VersionedFiles {
                                        uint64_t offset, char* buffer,
                                        uint64_t buffer_bytes) override;
 
-  // As RemoteCaller's.
-  void Cancel() { caller_.Cancel(); }
-  std::string trouble() const { return caller_.trouble(); }
+  void Cancel() override { caller_.Cancel(); }
+  std::string Trouble() override { return caller_.trouble(); }
 
   // How many connections were opened so far.
   uint64_t connections() const { return caller_.http().connections(); }

@@ -40,10 +40,7 @@ struct AnyFileSystem::Remote {
   Remote(AwsSettings settings, RemoteOptions options)
       : files(std::move(settings), std::move(options)) {}
 
-  void Cancel() {
-    files.Cancel();
-    if (cached != nullptr) cached->Cancel();
-  }
+  FileSystem& door() { return cached == nullptr ? static_cast<FileSystem&>(files) : *cached; }
 
   RealClock clock;
   RemoteFileSystem files;
@@ -81,7 +78,7 @@ absl::StatusOr<AnyFileSystem::Remote*> AnyFileSystem::TheRemote() {
            {"note",
             "remote data are read again each time; MUSTER_DATA_CACHE names another folder"}});
     }
-    if (is_cancelled_) remote->Cancel();
+    if (is_cancelled_) remote->door().Cancel();
     remote_ = std::move(remote);
   }
   return remote_.get();
@@ -90,8 +87,7 @@ absl::StatusOr<AnyFileSystem::Remote*> AnyFileSystem::TheRemote() {
 absl::StatusOr<FileSystem*> AnyFileSystem::Of(const std::string& path) {
   if (!IsRemotePath(path)) return &local_;
   MUSTER_ASSIGN_OR_RETURN(Remote* const remote, TheRemote());
-  if (remote->cached == nullptr) return &remote->files;
-  return remote->cached.get();
+  return &remote->door();
 }
 
 absl::StatusOr<FileVersion> AnyFileSystem::Version(const std::string& path) {
@@ -121,12 +117,12 @@ absl::StatusOr<uint64_t> AnyFileSystem::ReadVersion(const std::string& path,
 void AnyFileSystem::Cancel() {
   MutexLock lock(mutex_);
   is_cancelled_ = true;
-  if (remote_ != nullptr) remote_->Cancel();
+  if (remote_ != nullptr) remote_->door().Cancel();
 }
 
-std::string AnyFileSystem::trouble() {
+std::string AnyFileSystem::Trouble() {
   MutexLock lock(mutex_);
-  return remote_ == nullptr ? "" : remote_->files.trouble();
+  return remote_ == nullptr ? "" : remote_->files.Trouble();
 }
 
 void AnyFileSystem::WillRead(const std::string& path, uint64_t offset, uint64_t bytes) {

@@ -44,12 +44,8 @@ class AnyFileSystem final : public ForwardingFileSystem, public Prefetch, public
                                        uint64_t offset, char* buffer,
                                        uint64_t buffer_bytes) override;
 
-  // Ends reads from far away within about a second with CANCELLED, and those that come later: for
-  // who is leaving. What this machine reads, the kernel alone could end.
-  void Cancel() MUSTER_EXCLUDES(mutex_);
-
-  // Why reads from far away are repeated at this time; empty: they are not.
-  std::string trouble() MUSTER_EXCLUDES(mutex_);
+  void Cancel() override MUSTER_EXCLUDES(mutex_);
+  std::string Trouble() override MUSTER_EXCLUDES(mutex_);
 
   // Nothing for a file of this machine: the kernel reads ahead by itself.
   void WillRead(const std::string& path, uint64_t offset, uint64_t bytes) override;

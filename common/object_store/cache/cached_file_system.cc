@@ -143,6 +143,11 @@ absl::StatusOr<std::string> CachedFileSystem::ReadFile(const std::string& path,
 
 absl::StatusOr<FileSystem*> CachedFileSystem::Of(const std::string& /*path*/) { return &remote_; }
 
+void CachedFileSystem::Cancel() {
+  is_cancelled_ = true;
+  remote_.Cancel();
+}
+
 CacheCounts CachedFileSystem::counts() const {
   return {hits_.load(), fetches_.load(), fetched_bytes_.load()};
 }

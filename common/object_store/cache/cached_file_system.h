@@ -55,8 +55,8 @@ class CachedFileSystem final : public ForwardingFileSystem, public Prefetch {
 
   void WillRead(const std::string& path, uint64_t offset, uint64_t bytes) override;
 
-  // Waits no longer for other processes. The remote is cancelled for itself.
-  void Cancel() { is_cancelled_ = true; }
+  // The remote, too.
+  void Cancel() override;
 
   CacheCounts counts() const;
 

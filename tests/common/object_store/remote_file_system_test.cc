@@ -234,15 +234,15 @@ TEST_F(RemoteFileSystemTest, CancelEndsAWaitBetweenAttempts) {
   ScriptedServer server(
       [](const ServerRequest&, ScriptedServer::Answer& answer) { answer.Reply(503, {}, "down"); });
   RemoteFileSystem fs({}, WithoutEnd());
-  EXPECT_EQ(fs.trouble(), "");
+  EXPECT_EQ(fs.Trouble(), "");
   std::thread cancel([&] {
-    while (fs.trouble().empty()) std::this_thread::yield();
+    while (fs.Trouble().empty()) std::this_thread::yield();
     fs.Cancel();
   });
   EXPECT_THAT(Read(fs, server.Url("/x"), 0, 5),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr(server.Url("/x"))));
   cancel.join();
-  EXPECT_THAT(fs.trouble(), HasSubstr("GET " + server.Url("/x") + ": HTTP 503 down"));
+  EXPECT_THAT(fs.Trouble(), HasSubstr("GET " + server.Url("/x") + ": HTTP 503 down"));
   EXPECT_THAT(Read(fs, server.Url("/x"), 0, 5), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_EQ(server.requests().size(), 1u);
 }
@@ -270,12 +270,12 @@ TEST_F(RemoteFileSystemTest, ASuccessEndsTheTrouble) {
   RemoteOptions options = Options();
   RemoteFileSystem* reading = nullptr;
   std::string during;
-  options.sleep = [&](absl::Duration) { during = reading->trouble(); };
+  options.sleep = [&](absl::Duration) { during = reading->Trouble(); };
   RemoteFileSystem fs({}, options);
   reading = &fs;
   EXPECT_OK(Read(fs, server.Url("/x"), 0, 5));
   EXPECT_THAT(during, HasSubstr("HTTP 503 down"));
-  EXPECT_EQ(fs.trouble(), "");
+  EXPECT_EQ(fs.Trouble(), "");
 }
 
 TEST_F(RemoteFileSystemTest, WhatCannotPassIsNotRepeated) {
