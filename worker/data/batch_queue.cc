@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/deadline.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 
@@ -14,6 +15,9 @@ namespace {
 // Samples are taken in pieces: small ones so that threads end together, large ones so that they
 // seldom meet.
 constexpr int64_t kPiecesPerThread = 8;
+
+// Between two questions whether Next waits on.
+constexpr absl::Duration kTurn = absl::Milliseconds(100);
 
 template <typename Body>
 std::exception_ptr ThrownBy(Body body) {
@@ -32,7 +36,7 @@ struct BatchQueue::Slot {
   explicit Slot(uint64_t step) : step(step) {}
 
   const uint64_t step;
-  std::unique_ptr<PendingBatch> batch;  // null: is being begun
+  std::shared_ptr<PendingBatch> batch;  // null: is being begun, or done
   int64_t samples = 0;
   int64_t next = 0;     // the first sample that no thread has taken
   int64_t working = 0;  // threads that have samples of it in the making
@@ -74,21 +78,40 @@ BatchQueue::~BatchQueue() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-absl::StatusOr<Batch> BatchQueue::Next() {
+absl::StatusOr<Batch> BatchQueue::Next(const std::function<bool()>& goes_on) {
   MUSTER_CHECK(next_taken_ < end_, "each step takes one batch");
-  const uint64_t step = next_taken_++;
-  if (batches_ahead_ == 0) return MakeNow(step);
-  std::unique_ptr<Slot> slot;
-  {
-    MutexLock lock(mutex_);
-    while (slots_.empty() || !slots_.front()->done) changed_.Wait(mutex_);
-    slot = std::move(slots_.front());
-    slots_.pop_front();
-    changed_.NotifyAll();
+  if (batches_ahead_ == 0) return MakeNow(next_taken_++);
+  std::unique_ptr<Slot> slot = TakeIn(kTurn);
+  while (slot == nullptr) {
+    if (goes_on && !goes_on()) return absl::CancelledError("its batch is not waited for");
+    slot = TakeIn(kTurn);
   }
+  ++next_taken_;
   if (slot->thrown != nullptr) std::rethrow_exception(slot->thrown);
   MUSTER_RETURN_IF_ERROR(slot->failed);
   return *std::move(slot->finished);
+}
+
+std::unique_ptr<BatchQueue::Slot> BatchQueue::TakeIn(absl::Duration time) {
+  const Deadline deadline(time);
+  MutexLock lock(mutex_);
+  while (slots_.empty() || !slots_.front()->done) {
+    if (deadline.over()) return nullptr;
+    changed_.WaitFor(mutex_, deadline.left());
+  }
+  std::unique_ptr<Slot> slot = std::move(slots_.front());
+  slots_.pop_front();
+  changed_.NotifyAll();
+  return slot;
+}
+
+std::string BatchQueue::InTheMaking() const {
+  std::shared_ptr<const PendingBatch> batch;
+  {
+    MutexLock lock(mutex_);
+    if (!slots_.empty()) batch = slots_.front()->batch;
+  }
+  return batch == nullptr ? "" : batch->InTheMaking();
 }
 
 absl::StatusOr<Batch> BatchQueue::MakeNow(uint64_t step) {

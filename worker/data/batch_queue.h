@@ -11,11 +11,13 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "worker/data/loader.h"
 
@@ -35,7 +37,12 @@ class BatchQueue {
 
   // The next step's batch; waits until it is made. Returns the error of a sample, and throws what
   // making the batch threw. Requires that there is one: no more calls than steps. On one thread.
-  absl::StatusOr<Batch> Next();
+  // Asks `goes_on` (may be none) about ten times a second whether to wait on; CANCELLED when it
+  // says no: the batch is still the next one.
+  absl::StatusOr<Batch> Next(const std::function<bool()>& goes_on = nullptr);
+
+  // For whoever waits: a sample of the next batch that some thread is at, by its name. Empty: none.
+  std::string InTheMaking() const;
 
  private:
   // A batch that is begun, until it is taken.
@@ -48,12 +55,14 @@ class BatchQueue {
   void MakeSome(Slot& slot, SampleScratch& scratch);
   void Finish(Slot& slot);
   absl::StatusOr<Batch> MakeNow(uint64_t step);
+  // The next batch, if it is done within that time; else null.
+  std::unique_ptr<Slot> TakeIn(absl::Duration time);
 
   const BeginBatch begin_;
   const uint64_t end_;
   const size_t batches_ahead_;
   const int thread_count_;  // threads_ is still filled while the first of them looks
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   bool closed_ MUSTER_GUARDED_BY(mutex_) = false;
   std::deque<std::unique_ptr<Slot>> slots_ MUSTER_GUARDED_BY(mutex_);  // by their steps

@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -77,12 +78,21 @@ class SlottedBatch : public PendingBatch {
     scratch.busy = {};
     const Stopwatch all;
     absl::Status made;
-    for (int64_t place = begin; place < end && made.ok(); ++place)
+    for (int64_t place = begin; place < end && made.ok(); ++place) {
+      SetPlace(scratch, place);
       made = MakeOneThatIsWhole(place, scratch);
+    }
     scratch.busy.augment = all.seconds() - scratch.busy.total();
     MutexLock lock(mutex_);
     busy_ += scratch.busy;
+    making_.erase(&scratch);
     return made;
+  }
+
+  std::string InTheMaking() const override {
+    MutexLock lock(mutex_);
+    if (making_.empty()) return "";
+    return dataset_.NameOf(split_, ids_[static_cast<size_t>(making_.begin()->second)]);
   }
 
  protected:
@@ -116,6 +126,12 @@ class SlottedBatch : public PendingBatch {
         absl::StrCat("every sample of the ", SplitName(split_), " set is broken"));
   }
 
+  void SetPlace(const SampleScratch& scratch, int64_t place) {
+    if (!dataset_.in_files()) return;
+    MutexLock lock(mutex_);
+    making_[&scratch] = place;
+  }
+
   const Dataset& dataset_;
   const Transform& transform_;
   BrokenSamples& broken_;
@@ -124,6 +140,8 @@ class SlottedBatch : public PendingBatch {
   const BatchSlots slots_;
   mutable Mutex mutex_;
   StageSeconds busy_ MUSTER_GUARDED_BY(mutex_);
+  // Of samples in files: at which place each thread is.
+  std::map<const SampleScratch*, int64_t> making_ MUSTER_GUARDED_BY(mutex_);
 };
 
 class EvaluationBatch final : public SlottedBatch {
@@ -209,6 +227,15 @@ std::unique_ptr<PendingBatch> Loader::BeginTrainBatch(uint64_t step, uint32_t ra
 
 absl::StatusOr<Batch> Loader::TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const {
   return MakeAll(*BeginTrainBatch(step, rank, world));
+}
+
+Batch Loader::StandIns(uint64_t step, int64_t parts) const {
+  const int64_t samples = kStandIns * parts;
+  const Dataset::Part part = BatchSlots(dataset_, transform_.input_type(), samples).part();
+  Batch batch = {part.inputs.zero_(), part.targets.zero_(), samples};
+  batch.global_count = static_cast<int64_t>(sampler_.GlobalBatch(step));
+  batch.ids.assign(static_cast<size_t>(samples), 0);
+  return batch;
 }
 
 int64_t Loader::EvalBatches(Split split, int64_t batch_size, uint32_t rank, uint32_t world) const {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,6 +45,8 @@ class PendingBatch {
   virtual absl::Status Make(int64_t begin, int64_t end, SampleScratch& scratch) = 0;
   // The batch: once, when all samples are made.
   virtual Batch Finish() = 0;
+  // A sample that is just being made, by its name; empty: none, or nobody could wait for it.
+  virtual std::string InTheMaking() const { return ""; }
 };
 
 // How batches are worth making ahead of their step (BatchQueue).
@@ -77,6 +80,10 @@ class Loader {
   std::unique_ptr<PendingBatch> BeginTrainBatch(uint64_t step, uint32_t rank, uint32_t world) const;
   // The same, made by the caller's thread.
   absl::StatusOr<Batch> TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const;
+
+  // For a rank that has no batch for a step of which nothing comes (TrainStep): zeros, enough for so
+  // many micro-batches.
+  Batch StandIns(uint64_t step, int64_t parts) const;
 
   // Evaluation: each rank takes its contiguous shard of the split, in batches of at most
   // `batch_size`; every sample exactly once over all ranks. EvalBatches may differ between ranks

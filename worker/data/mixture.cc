@@ -98,6 +98,14 @@ bool Mixture::in_files() const {
   return false;
 }
 
+// Sources in files have them from one file system.
+FileSystem* Mixture::files() const {
+  for (const Source& source : sources_) {
+    if (source.dataset->files() != nullptr) return source.dataset->files();
+  }
+  return nullptr;
+}
+
 void Mixture::WillRead(Split split, const std::vector<int64_t>& ids) const {
   std::vector<std::vector<int64_t>> of_source(sources_.size());
   for (const int64_t id : ids) {

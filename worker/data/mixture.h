@@ -26,6 +26,7 @@ class Mixture : public Dataset {
   absl::StatusOr<StoredSample> Read(Split split, int64_t id, std::string& storage) const override;
   bool in_files() const override;
   void WillRead(Split split, const std::vector<int64_t>& ids) const override;
+  FileSystem* files() const override;
   int64_t IdInStorage(int64_t place) const override;
   std::vector<uint64_t> source_sizes() const override;
   int64_t bytes() const override;

@@ -28,6 +28,7 @@ class Subset final : public Dataset {
     return whole_->Read(split, IdInWhole(split, id), storage);
   }
   bool in_files() const override { return whole_->in_files(); }
+  FileSystem* files() const override { return whole_->files(); }
   void WillRead(Split split, const std::vector<int64_t>& ids) const override {
     std::vector<int64_t> in_whole;
     for (const int64_t id : ids) in_whole.push_back(IdInWhole(split, id));

@@ -60,7 +60,8 @@ struct MetricsLine {
 // Where the rank is, for people, and the sign of life that the hang watchdog looks at. Not
 // acknowledged.
 struct ProgressLine {
-  std::string phase;  // start, rendezvous, load, train, evaluate, save, done
+  // start, rendezvous, load, train, waiting for data, evaluate, save, done
+  std::string phase;
   int64_t step = 0;
   int64_t total_steps = 0;
   double epoch = 0;

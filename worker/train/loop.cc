@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "common/base/status_macros.h"
-#include "worker/data/batch_queue.h"
 #include "worker/train/memory/memory_estimate.h"
 #include "worker/train/recipe/ema.h"
 #include "worker/train/recipe/fresh_start.h"
@@ -13,7 +12,7 @@
 #include "worker/train/run/due.h"
 #include "worker/train/run/failure.h"
 #include "worker/train/run_failures.h"
-#include "worker/train/step/device_feed.h"
+#include "worker/train/step/batch_feed.h"
 #include "worker/train/step/evaluate.h"
 #include "worker/train/step/step.h"
 #include "worker/train/step/torch_guard.h"
@@ -55,8 +54,7 @@ class TrainingLoop {
   Reporter reporter_;
   SaveClock save_clock_;
   std::optional<TrainStep> train_step_;
-  std::optional<BatchQueue> batches_;
-  std::optional<DeviceFeed> feed_;
+  std::optional<BatchFeed> batches_;
   RunState run_;  // where the run stands between two steps
 };
 
@@ -73,7 +71,10 @@ absl::StatusOr<TrainResult> TrainingLoop::Run(MemoryEstimate& memory) {
 absl::StatusOr<RequestedStop> TrainingLoop::Begin(MemoryEstimate& memory) {
   MUSTER_RETURN_IF_ERROR(Load());
   memory = CountMemory(trainer_);
-  MUSTER_RETURN_IF_ERROR(Rehearse(trainer_, run_.rehearsed, memory));
+  const absl::Status rehearsed =
+      Rehearse(trainer_, run_.rehearsed, memory, reporter_.WhileWaiting(run_));
+  if (absl::IsCancelled(rehearsed)) return RequestedStop{.stop = true};  // nothing is done yet
+  MUSTER_RETURN_IF_ERROR(rehearsed);
   reporter_.MemoryEstimated(memory);
   train_step_.emplace(trainer_);
   train_step_->RestoreLossScale(run_.loss_scale);
@@ -83,13 +84,7 @@ absl::StatusOr<RequestedStop> TrainingLoop::Begin(MemoryEstimate& memory) {
     MUSTER_ASSIGN_OR_RETURN(requested, ValidateAndSave({.validate = true}, RequestedStop()));
     if (requested.stop) return requested;
   }
-  const Loader& loader = trainer_.loader;
-  const uint32_t rank = static_cast<uint32_t>(trainer_.gang.rank());
-  const uint32_t world = static_cast<uint32_t>(trainer_.gang.world_size());
-  batches_.emplace(
-      [=, &loader](uint64_t step) { return loader.BeginTrainBatch(step, rank, world); },
-      static_cast<uint64_t>(run_.step), static_cast<uint64_t>(recipe_.total_steps), loader.ahead());
-  feed_.emplace(trainer_.device);
+  batches_.emplace(trainer_, run_.step);
   reporter_.Phase("train", run_);
   reporter_.timer().Mark(StepPart::kOther);
   reporter_.timer().Reset();
@@ -99,13 +94,13 @@ absl::StatusOr<RequestedStop> TrainingLoop::Begin(MemoryEstimate& memory) {
 // One step of the run, and what is due after it. Returns a stop that all ranks agree on.
 absl::StatusOr<RequestedStop> TrainingLoop::Step() {
   StepTimer& timer = reporter_.timer();
+  MUSTER_ASSIGN_OR_RETURN(const std::optional<Batch> batch,
+                          batches_->Next(reporter_.WhileWaiting(run_)));
+  timer.Mark(StepPart::kData);
   const RunState before = run_;
   run_.step += 1;
   run_.epoch = trainer_.loader.sampler().EpochAt(static_cast<uint64_t>(run_.step));
   const Due due = DueAfter(recipe_, before, run_);
-
-  MUSTER_ASSIGN_OR_RETURN(const Batch batch, feed_->Bring(batches_->Next()));
-  timer.Mark(StepPart::kData);
 
   // Forward, backward, agreement, unscale, clip, update. What is due after it must know how this
   // very step went; otherwise a device may run one step ahead of the host.
@@ -113,6 +108,10 @@ absl::StatusOr<RequestedStop> TrainingLoop::Step() {
       const StepResult result,
       train_step_->Run(before.step, batch, save_clock_.AddTo(host_.requested_stop()),
                        /*settle=*/due.report || due.validate || due.save, timer));
+  if (result.left_off) {
+    run_ = before;
+    return ValidateAndSave({}, result.requested);
+  }
   if (!result.finite) return NonFinite(result);
   if (trainer_.ema != nullptr) trainer_.ema->Update(run_.step);
   if (trainer_.pruner != nullptr) trainer_.pruner->AfterStep(run_.step);
@@ -152,7 +151,7 @@ absl::StatusOr<RequestedStop> TrainingLoop::ValidateAndSave(const Due& due,
   if (due.validate) {
     MUSTER_ASSIGN_OR_RETURN(best, Validate(stop));
   }
-  bool urgent = stop.stop && stop.save;
+  bool urgent = stop.stop && stop.save && run_.step > 0;
   const bool by_time = requested.save && !requested.stop;
   if (due.save || best || urgent || by_time) {
     save_clock_.Restart();

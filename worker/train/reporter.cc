@@ -33,6 +33,17 @@ void Reporter::KeepAlive() {
   host_.KeepAlive();
 }
 
+GoesOn Reporter::WhileWaiting(const RunState& run) {
+  return [this, &run](absl::Duration waited) {
+    if (waited >= absl::Seconds(kSignOfLifeSeconds) && !waits_) {
+      waits_ = true;
+      Phase("waiting for data", run);
+    }
+    KeepAlive();
+    return !host_.requested_stop().stop;
+  };
+}
+
 void Reporter::MemoryEstimated(const MemoryEstimate& estimate) {
   memory_estimate_bytes_ = estimate.total();
   host_.MemoryEstimated(MemoryNeed(estimate, recipe_));
@@ -49,19 +60,21 @@ void Reporter::MemoryEstimated(const MemoryEstimate& estimate) {
        {"holes_bytes", estimate.holes}});
 }
 
-void Reporter::StepDone(const RunState& run, const Batch& batch, const StepResult& result,
-                        bool report) {
+void Reporter::StepDone(const RunState& run, const std::optional<Batch>& batch,
+                        const StepResult& result, bool report) {
   timer_.Mark(StepPart::kOther);
   ++steps_;
-  rank_samples_ += batch.count;
-  gang_samples_ += batch.global_count;
-  busy_ += batch.busy;
+  if (batch.has_value()) {
+    rank_samples_ += batch->count;
+    gang_samples_ += batch->global_count;
+    busy_ += batch->busy;
+  }
   seconds_unsaid_ += timer_.total_seconds() - seconds_seen_;
   seconds_seen_ = timer_.total_seconds();
   if (report) host_.Metrics(run.step, Values(run, result));
-  if (report || first_ || seconds_unsaid_ > kSignOfLifeSeconds) {
+  if (report || first_ || waits_ || seconds_unsaid_ > kSignOfLifeSeconds) {
     Phase("train", run);
-    first_ = false;
+    first_ = waits_ = false;
     seconds_unsaid_ = 0;
   }
   if (report) EndInterval();

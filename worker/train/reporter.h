@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "c10/core/Device.h"
@@ -20,6 +21,7 @@
 #include "worker/train/run/run_host.h"
 #include "worker/train/run/run_state.h"
 #include "worker/train/step/agreement.h"
+#include "worker/train/step/batch_feed.h"
 #include "worker/train/step/evaluate.h"
 #include "worker/train/step/step_timer.h"
 
@@ -37,6 +39,10 @@ class Reporter {
   // The phase goes on. Call as often as you like: it is said once a second.
   void KeepAlive();
 
+  // What a step that waits for its batch asks: it says that the rank is alive, in a phase of its
+  // own after a second, and to wait on unless the rank was asked to stop. `run` must outlive it.
+  GoesOn WhileWaiting(const RunState& run);
+
   // Before the first step: to the log at once, and with each report as "memory_estimate_bytes". Not
   // as a report of its own: after a resume that would hide what was said of that step before.
   void MemoryEstimated(const MemoryEstimate& estimate);
@@ -44,7 +50,8 @@ class Reporter {
   // After each step. Says where the rank is at least every second or so; sends the interval's
   // numbers when `report`. After the last step of a run the log has a sentence on how its data kept
   // up.
-  void StepDone(const RunState& run, const Batch& batch, const StepResult& result, bool report);
+  void StepDone(const RunState& run, const std::optional<Batch>& batch, const StepResult& result,
+                bool report);
 
   // After an evaluation, as "<split>_loss", where they say something "<split>_accuracy" and
   // "<split>_top5_accuracy", and what the objective derives from the loss. Rank 0 only; the others
@@ -75,6 +82,7 @@ class Reporter {
   double seconds_unsaid_ = 0;  // since the last sign of life
   double seconds_seen_ = 0;    // of the timer, at the last step
   bool first_ = true;
+  bool waits_ = false;  // for data, as was said
   Deadline silence_{
       absl::ZeroDuration()};  // until it is over, nothing is said of a phase that goes on
   int64_t memory_estimate_bytes_ = 0;

@@ -181,6 +181,47 @@ TEST(BatchQueue, ABatchOfNothingIsFinished) {
   }
 }
 
+// Its samples are not made before `door` opens.
+class ClosedBatch final : public CountedBatch {
+ public:
+  ClosedBatch(uint64_t step, std::shared_future<void> door)
+      : CountedBatch(step, kSamples), door_(std::move(door)) {}
+  absl::Status Make(int64_t begin, int64_t end, SampleScratch& scratch) override {
+    door_.wait();
+    return CountedBatch::Make(begin, end, scratch);
+  }
+  std::string InTheMaking() const override { return "the first sample"; }
+
+ private:
+  const std::shared_future<void> door_;
+};
+
+TEST(BatchQueue, ABatchThatIsNotWaitedForIsStillTheNextOne) {
+  std::promise<void> door;
+  BatchQueue queue(
+      [opened = door.get_future().share()](uint64_t step) -> std::unique_ptr<PendingBatch> {
+        if (step != 1) return BatchOf(step);
+        return std::make_unique<ClosedBatch>(step, opened);
+      },
+      0, 10, {2, 2});
+  EXPECT_OK(queue.Next());
+  int asked = 0;
+  std::string made;
+  EXPECT_THAT(queue.Next([&] {
+    made = queue.InTheMaking();
+    return ++asked < 3;
+  }),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(made, "the first sample");
+  door.set_value();
+  for (const int64_t step : {1, 2, 3}) {
+    const absl::StatusOr<Batch> batch = queue.Next([] { return true; });
+    ASSERT_OK(batch);
+    EXPECT_EQ(batch->count, step);
+  }
+}
+
 TEST(BatchQueue, MayBeLeftWithBatchesThatNobodyTook) {
   for (const int threads : {1, 4}) {
     for (int taken = 0; taken < 3; ++taken) {

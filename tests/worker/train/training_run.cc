@@ -8,6 +8,7 @@
 #include "worker/models/mlp.h"
 #include "worker/models/resnet.h"
 #include "worker/train/objective/objective.h"
+#include "worker/train/step/agreement.h"
 
 namespace muster::testing {
 namespace {
@@ -34,9 +35,11 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
              Publisher& publisher, Gang& gang, RankOutcome& outcome) {
   const std::vector<int64_t> shape =
       run.resnet ? std::vector<int64_t>{1, 8, 8} : std::vector<int64_t>{12};
-  auto dataset = MakeSynthetic({run.samples, shape, 4, run.seed});
-  MUSTER_CHECK(dataset.ok(), dataset.status().message());
-  const Loader loader(**dataset,
+  auto made = MakeSynthetic({run.samples, shape, 4, run.seed});
+  MUSTER_CHECK(made.ok(), made.status().message());
+  std::unique_ptr<Dataset> dataset = *std::move(made);
+  if (run.wrap_data) dataset = run.wrap_data(gang.rank(), std::move(dataset));
+  const Loader loader(*dataset,
                       Sampler(static_cast<uint64_t>(run.samples), run.batch_size, run.seed));
   const ModelContext context = {.input_shape = shape,
                                 .classes = 4,
@@ -52,13 +55,13 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
                             : nullptr;
   std::unique_ptr<Pruner> pruner;
   if (run.prune.has_value()) {
-    auto made = Pruner::Create(*run.prune, *model, ema.get());
-    MUSTER_CHECK(made.ok(), made.status().message());
-    pruner = *std::move(made);
+    auto built = Pruner::Create(*run.prune, *model, ema.get());
+    MUSTER_CHECK(built.ok(), built.status().message());
+    pruner = *std::move(built);
   }
   CheckpointsOptions options = TestCheckpoints(run.root, run.attempt, run.candidates);
   options.holder = run.holder;
-  options.identity.data_fingerprint = (*dataset)->fingerprint();
+  options.identity.data_fingerprint = dataset->fingerprint();
   options.identity.teacher_fingerprint = run.teacher_fingerprint;
   auto objective = MakeCrossEntropy(run.label_smoothing);
   if (run.wrap_objective) objective = run.wrap_objective(std::move(objective));

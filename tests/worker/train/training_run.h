@@ -141,6 +141,9 @@ struct TrainingRun {
   std::optional<worker::EmaConfig> ema;
   std::optional<worker::TransferConfig> transfer;
   std::optional<worker::PruneConfig> prune;
+  // Around the samples: called on each rank.
+  std::function<std::unique_ptr<worker::Dataset>(int rank, std::unique_ptr<worker::Dataset> data)>
+      wrap_data;
   // Around the cross-entropy: called on each rank.
   std::function<std::unique_ptr<worker::Objective>(std::unique_ptr<worker::Objective> task)>
       wrap_objective;

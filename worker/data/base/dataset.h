@@ -46,6 +46,14 @@ class Dataset : public SampleSource {
   // only Transform makes into the shape.
   virtual const PictureDecoding* decoding() const { return nullptr; }
 
+  // What samples are read by when they are asked for; null: they are in memory.
+  virtual FileSystem* files() const { return nullptr; }
+  // For who is leaving, and for who wonders why a read takes long (file_system.h).
+  void CancelReads() const {
+    if (files() != nullptr) files()->Cancel();
+  }
+  std::string Trouble() const { return files() == nullptr ? "" : files()->Trouble(); }
+
   // Names a sample for people: by its key and file, where it has them.
   virtual std::string NameOf(Split split, int64_t id) const;
 

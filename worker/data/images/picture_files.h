@@ -42,6 +42,7 @@ class PictureFiles final : public Dataset {
   // DATA_LOSS when the file has become shorter; else the file system's codes.
   absl::StatusOr<StoredSample> Read(Split split, int64_t id, std::string& storage) const override;
   bool in_files() const override { return true; }
+  FileSystem* files() const override { return files_.get(); }
   void WillRead(Split split, const std::vector<int64_t>& ids) const override;
   std::string NameOf(Split split, int64_t id) const override;
   const PictureDecoding* decoding() const override { return &decoding_; }

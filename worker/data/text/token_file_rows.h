@@ -31,6 +31,7 @@ class TokenFileRows final : public Dataset {
   // The file system's codes; OUT_OF_RANGE naming file and token for one outside of the vocabulary.
   absl::StatusOr<StoredSample> Read(Split split, int64_t id, std::string& storage) const override;
   bool in_files() const override { return true; }
+  FileSystem* files() const override { return files_.get(); }
   void WillRead(Split split, const std::vector<int64_t>& ids) const override;
   int64_t bytes() const override { return 0; }
 

@@ -39,8 +39,9 @@ struct HostLayoutOptions {
 
 // Raised when ranks of two versions would meet in other collectives than each other. 3: batch
 // norm's rehearsal is not run by a gang that resumes; over NCCL ranks watch each other and divide
-// fp16 gradients before they send them; rank 0 tells the others the hosts.
-inline constexpr int kGangProtocol = 3;
+// fp16 gradients before they send them; rank 0 tells the others the hosts. 4: ranks tell each other
+// with a step's gradients that they have no batch for it.
+inline constexpr int kGangProtocol = 4;
 
 // All ranks call it. Fails as the store fails. FAILED_PRECONDITION: a rank is of a version with
 // another gang protocol.

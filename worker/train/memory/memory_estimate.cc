@@ -14,7 +14,6 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
-#include "worker/data/batch_queue.h"
 #include "worker/train/memory/allocation_trace.h"
 #include "worker/train/memory/malloc_rehearsal.h"
 #include "worker/train/memory/memory_probe.h"
@@ -310,7 +309,7 @@ MemoryEstimate CountMemory(const Trainer& trainer, const PlannedGang& planned) {
 }
 
 absl::Status MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate,
-                                const PlannedGang& planned) {
+                                const PlannedGang& planned, const GoesOn& goes_on) {
   const NoTrials no_trials;
   const MemoryUse before = MeasureMemory(trainer.device);
   BatchQueue first(
@@ -319,9 +318,10 @@ absl::Status MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate
                                               static_cast<uint32_t>(trainer.gang.world_size()));
       },
       0, 1, trainer.loader.ahead());
-  absl::StatusOr<Batch> loaded = first.Next();
+  absl::StatusOr<std::optional<Batch>> loaded = AwaitBatch(trainer, first, goes_on);
   if (!loaded.ok()) return ClassifyData(loaded.status());
-  Batch batch = *std::move(loaded);
+  if (!loaded->has_value()) return absl::CancelledError("the first batch is not waited for");
+  Batch batch = **std::move(loaded);
   const int64_t wanted = MicroBatchSamples(trainer);
   const DryRun dry = DryRunOf(trainer, trainer.gang.rank());
   const AllocationTrace trace = TracePass(trainer, batch, dry.most);
@@ -359,9 +359,10 @@ absl::Status MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate
   return absl::OkStatus();
 }
 
-absl::Status Rehearse(const Trainer& trainer, RehearsedMemory& known, MemoryEstimate& estimate) {
+absl::Status Rehearse(const Trainer& trainer, RehearsedMemory& known, MemoryEstimate& estimate,
+                      const GoesOn& goes_on) {
   if (known.activations < 0) {
-    MUSTER_RETURN_IF_ERROR(MeasureActivations(trainer, estimate));
+    MUSTER_RETURN_IF_ERROR(MeasureActivations(trainer, estimate, std::nullopt, goes_on));
     known = {estimate.activations, estimate.program, estimate.holes};
     return absl::OkStatus();
   }

@@ -13,6 +13,7 @@
 #include "worker/dist/gang.h"
 #include "worker/train/run/recipe.h"
 #include "worker/train/run/run_state.h"
+#include "worker/train/step/batch_feed.h"
 #include "worker/train/step/trainer.h"
 
 namespace muster::worker {
@@ -51,14 +52,17 @@ MemoryEstimate CountMemory(const Trainer& trainer,
 // there are none of them in the estimate. Where a step of the run will have a micro-batch of one
 // sample, such a one goes through the model, too: what batch norm cannot do ends the run here.
 // Leaves model, buffers and gradients as they were. Call before the strategy's first step. Throws
-// what torch throws, and fails where the first batch cannot be read.
+// what torch throws, and fails where the first batch cannot be read; CANCELLED where `goes_on` says
+// not to wait for it (batch_feed.h).
 inline constexpr int64_t kDrySamples = 8;
 absl::Status MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate,
-                                const std::optional<CollectivesOptions>& planned = std::nullopt);
+                                const std::optional<CollectivesOptions>& planned = std::nullopt,
+                                const GoesOn& goes_on = nullptr);
 
 // The same, but where `known` says what such a rehearsal found: then that is taken; else noted
 // there.
-absl::Status Rehearse(const Trainer& trainer, RehearsedMemory& known, MemoryEstimate& estimate);
+absl::Status Rehearse(const Trainer& trainer, RehearsedMemory& known, MemoryEstimate& estimate,
+                      const GoesOn& goes_on = nullptr);
 
 // "weights 44.7MiB, gradients 44.7MiB, ...": the parts that are not 0, largest first.
 std::string MemoryText(const MemoryEstimate& estimate);

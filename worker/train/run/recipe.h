@@ -47,6 +47,8 @@ struct Recipe {
 
   int64_t evaluation_batch_size = 0;  // per rank and pass
   bool count_confusion = false;       // in the final test; only where samples have classes
+  // How long a step or an evaluation may wait for a batch.
+  absl::Duration data_timeout = absl::InfiniteDuration();
   // How long the last checkpoint may take until the controller has made it durable.
   absl::Duration commit_timeout = absl::Hours(1);
 };

@@ -13,7 +13,7 @@
 namespace muster::worker {
 namespace {
 
-enum ControlNumber { kStop, kSave, kLoss, kAccuracy, kEnd };
+enum ControlNumber { kStop, kSave, kLeftOff, kLoss, kAccuracy, kEnd };
 static_assert(kEnd == Agreement::kControlNumbers);
 
 }  // namespace
@@ -28,12 +28,13 @@ Agreement::Agreement(at::Device device, bool scaled, int64_t max_skips)
   }
 }
 
-at::Tensor Agreement::Begin(const RequestedStop& requested) const {
+at::Tensor Agreement::Begin(const RequestedStop& requested, bool leaves_off) const {
   at::Tensor control =
       at::zeros({kControlNumbers}, at::TensorOptions(at::kFloat).pinned_memory(!device_.is_cpu()));
   float* numbers = control.data_ptr<float>();
   numbers[kStop] = requested.stop ? 1.0f : 0.0f;
   numbers[kSave] = requested.save ? 1.0f : 0.0f;
+  numbers[kLeftOff] = leaves_off ? 1.0f : 0.0f;
   return device_.is_cpu() ? control : control.to(device_, /*non_blocking=*/true);
 }
 
@@ -52,6 +53,10 @@ void Agreement::Add(const at::Tensor& loss, const at::Tensor& correct, int64_t s
 
 at::Tensor Agreement::LossOf(const at::Tensor& control) { return control.select(0, kLoss); }
 
+bool Agreement::IsLeftOff(const StepNumbers& numbers) const {
+  return device_.is_cpu() && numbers.control.const_data_ptr<float>()[kLeftOff] > 0;
+}
+
 bool Agreement::MustSkip(const StepNumbers& numbers) const {
   if (!device_.is_cpu()) return false;
   const StepResult result = OnHost(/*step=*/0, numbers);
@@ -63,7 +68,7 @@ StepResult Agreement::Read(int64_t step, const StepNumbers& numbers, bool now) {
   Readback& readback = readbacks_[step % 2];
   Queue(step, numbers, readback);
   const StepResult earlier = Await(readbacks_[(step + 1) % 2]);
-  if (!now || !earlier.finite) return earlier;
+  if (!now || !earlier.finite || earlier.left_off) return earlier;
   StepResult result = Await(readback);
   result.requested.stop |= earlier.requested.stop;
   result.requested.save |= earlier.requested.save;
@@ -88,6 +93,10 @@ StepResult Agreement::Await(Readback& readback) const {
 }
 
 StepResult Agreement::OnHost(int64_t step, const StepNumbers& numbers) const {
+  if (IsLeftOff(numbers)) {
+    const float* control = numbers.control.const_data_ptr<float>();
+    return {.step = step, .requested = {control[kStop] > 0, control[kSave] > 0}, .left_off = true};
+  }
   return ToResult(step, numbers.control.const_data_ptr<float>(),
                   numbers.norm.const_data_ptr<float>(),
                   scaled_ ? numbers.loss_scale.const_data_ptr<float>() : nullptr);
@@ -99,7 +108,9 @@ StepResult Agreement::ToResult(int64_t step, const float* control, const float* 
   StepResult result;
   result.step = step;
   result.finite = std::isfinite(control[kLoss]) && std::isfinite(*norm);
-  result.requested = {control[kStop] > 0, control[kSave] > 0};
+  result.left_off = control[kLeftOff] > 0;
+  // A device has gone on by the time its host knows.
+  result.requested = {control[kStop] > 0, control[kSave] > 0 && !result.left_off};
   result.loss = control[kLoss];
   result.accuracy = control[kAccuracy];
   result.grad_norm = *norm;

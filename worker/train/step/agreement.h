@@ -21,9 +21,12 @@ struct StepResult {
   // Loss and gradient. With a loss scale: not too many steps in a row were skipped.
   bool finite = true;
   RequestedStop requested;  // some rank was asked to stop, some rank to save
-  double loss = 0;          // mean over the global batch
-  double accuracy = 0;      // of the global batch; only when it was asked for
-  double grad_norm = 0;     // before clipping
+  // Some rank had no batch for it: no rank has done it, all of them leave. On the CPU, and of one
+  // rank alone, everything is as before the step; else `requested` says not to save.
+  bool left_off = false;
+  double loss = 0;       // mean over the global batch
+  double accuracy = 0;   // of the global batch; only when it was asked for
+  double grad_norm = 0;  // before clipping
   // With a loss scale only: the scale of the next step, whether this one was skipped for its
   // overflow, and how many were, in a row and in all.
   double loss_scale = 0;
@@ -41,13 +44,14 @@ struct StepNumbers {
 
 class Agreement {
  public:
-  static constexpr int64_t kControlNumbers = 4;
+  static constexpr int64_t kControlNumbers = 5;
 
   // `scaled`: there is a loss scale, and its overflows may follow each other `max_skips` times.
   Agreement(at::Device device, bool scaled, int64_t max_skips);
 
-  // This rank's control numbers, on the device: `requested`, and nothing of its samples yet.
-  at::Tensor Begin(const RequestedStop& requested) const;
+  // This rank's control numbers, on the device: `requested`, whether it leaves the step off, and
+  // nothing of its samples yet.
+  at::Tensor Begin(const RequestedStop& requested, bool leaves_off) const;
   // Adds what a micro-batch of `samples` gave: its mean loss and, unless undefined, how many of it
   // were right (both 0-dim). It counts `share` in the mean over the ranks.
   void Add(const at::Tensor& loss, const at::Tensor& correct, int64_t samples, double share,
@@ -55,6 +59,8 @@ class Agreement {
   // The loss among control numbers: 0-dim, a view.
   static at::Tensor LossOf(const at::Tensor& control);
 
+  // Whether the host knows already that some rank leaves the step off: on the CPU.
+  bool IsLeftOff(const StepNumbers& numbers) const;
   // Whether the host knows already that the step must change nothing. On the CPU, where reading is
   // free; a device decides by itself (FoundInf in step.cc).
   bool MustSkip(const StepNumbers& numbers) const;

@@ -9,9 +9,8 @@
 #include <cmath>
 
 #include "common/base/status_macros.h"
-#include "worker/data/batch_queue.h"
 #include "worker/train/step/amp.h"
-#include "worker/train/step/device_feed.h"
+#include "worker/train/step/batch_feed.h"
 #include "worker/train/step/torch_guard.h"
 
 namespace muster::worker {
@@ -111,24 +110,34 @@ absl::StatusOr<Evaluation> EvaluateTogether(Split split, const Trainer& trainer,
   at::Tensor confusion;
   if (options.confusion)
     confusion = at::zeros({classes, classes}, at::TensorOptions(at::kLong).device(device));
-  // Samples, right ones, loss; samples that top five says something of, right ones among them.
-  at::Tensor sums = at::zeros({5}, at::TensorOptions(at::kDouble).device(device));
-  DeviceFeed feed(device);
+  // Samples, right ones, loss; samples that top five says something of, right ones among them;
+  // ranks that were asked to stop while they waited for data, and those of them to save.
+  at::Tensor sums = at::zeros({7}, at::TensorOptions(at::kDouble).device(device));
   StopAgreement agreement(trainer, options);
   Evaluation evaluation;
   const int64_t batches = loader.EvalBatches(split, recipe.evaluation_batch_size, rank, world);
   const int64_t most = MostBatches(split, trainer);
-  BatchQueue queue(
+  BatchFeed feed(
+      trainer,
       [&](uint64_t index) {
         return loader.BeginEvalBatch(split, recipe.evaluation_batch_size,
                                      static_cast<int64_t>(index), rank, world);
       },
-      0, static_cast<uint64_t>(batches), loader.ahead());
+      0, static_cast<uint64_t>(batches));
   for (int64_t index = 0; index < most; ++index) {
     evaluation.requested = agreement.Before(index);
     if (evaluation.requested.stop) break;
     if (index >= batches) continue;
-    MUSTER_ASSIGN_OR_RETURN(const Batch batch, feed.Bring(queue.Next()));
+    MUSTER_ASSIGN_OR_RETURN(const std::optional<Batch> next, feed.Next([&](absl::Duration) {
+      return !options.requested || !options.requested().stop;
+    }));
+    if (!next.has_value()) {
+      // Until the next meeting, or the end.
+      sums.select(0, 5).fill_(1);
+      sums.select(0, 6).fill_(options.requested().save ? 1 : 0);
+      continue;
+    }
+    const Batch& batch = *next;
     AutocastScope autocast(recipe.precision, device);
     const ModelOutput output = model.ForwardOf(
         {.ids = batch.ids, .head_apart = objective.takes_head_apart()}, batch.inputs);
@@ -150,6 +159,7 @@ absl::StatusOr<Evaluation> EvaluateTogether(Split split, const Trainer& trainer,
   if (options.confusion) evaluation.confusion = confusion.cpu();
   gang.Check();
   const double* values = host.const_data_ptr<double>();
+  evaluation.requested = {values[5] > 0, values[6] > 0};
   evaluation.samples = static_cast<int64_t>(values[0]);
   evaluation.correct = values[1];
   evaluation.loss = values[0] > 0 ? values[2] / values[0] : 0;

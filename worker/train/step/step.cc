@@ -3,8 +3,10 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_clamp_max.h>
 #include <ATen/ops/_foreach_clamp_min.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/clamp_max.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
 
@@ -42,6 +44,16 @@ at::Tensor FoundInf(const at::Tensor& norm, const at::Tensor& overflow) {
   return at::isfinite(norm).logical_not().to(at::kFloat);
 }
 
+// All of them, those of numbers in one piece.
+std::vector<at::Tensor> BuffersOf(const Model& model) {
+  std::vector<at::Tensor> buffers;
+  if (model.flat_buffers().defined()) buffers.push_back(model.flat_buffers());
+  for (const ModelTensor& buffer : model.buffers()) {
+    if (!buffer.tensor.is_floating_point()) buffers.push_back(buffer.tensor);
+  }
+  return buffers;
+}
+
 }  // namespace
 
 TrainStep::TrainStep(const Trainer& trainer)
@@ -52,9 +64,12 @@ TrainStep::TrainStep(const Trainer& trainer)
                   : nullptr),
       agreement_(trainer.device, scaler_ != nullptr, trainer.recipe.loss_scale.max_skips) {}
 
-absl::StatusOr<StepResult> TrainStep::Run(int64_t step, const Batch& batch,
+absl::StatusOr<StepResult> TrainStep::Run(int64_t step, const std::optional<Batch>& batch,
                                           const RequestedStop& requested, bool settle,
                                           StepTimer& timer) {
+  // Nobody waits for a rank that is alone.
+  if (!batch.has_value() && trainer_.gang.world_size() == 1)
+    return StepResult{.step = step, .requested = {true, requested.save}, .left_off = true};
   return TorchGuardOr([&]() -> absl::StatusOr<StepResult> {
     const Prepared prepared = Prepare(step, batch, requested, settle);
     const StepNumbers numbers = Body(prepared, timer);
@@ -62,15 +77,18 @@ absl::StatusOr<StepResult> TrainStep::Run(int64_t step, const Batch& batch,
   });
 }
 
-TrainStep::Prepared TrainStep::Prepare(int64_t step, const Batch& batch,
+TrainStep::Prepared TrainStep::Prepare(int64_t step, const std::optional<Batch>& given,
                                        const RequestedStop& requested, bool settle) {
   const Recipe& recipe = trainer_.recipe;
   SeedStep(recipe.seed, step, trainer_.gang.rank(), trainer_.device);
   strategy_.BeginStep();
+  KeepBuffers();
+  const Batch batch = given.has_value() ? *given : StandIns(step);
   Prepared prepared;
   for (int64_t index = 0; index < recipe.accumulate; ++index)
     prepared.parts.push_back(MicroBatch(batch, index, recipe.accumulate));
-  prepared.control = agreement_.Begin(requested);
+  const bool stop = requested.stop || !given.has_value();
+  prepared.control = agreement_.Begin({stop, requested.save}, /*leaves_off=*/!given.has_value());
   prepared.sample_seed = SampleSeed(recipe.seed, step);
   prepared.learning_rate = LearningRate(recipe.schedule, step);
   prepared.with_accuracy = settle;
@@ -93,8 +111,33 @@ StepResult TrainStep::Collect(int64_t step, const StepNumbers& numbers, bool set
                               StepTimer& timer) {
   const StepResult result = agreement_.Read(step, numbers, settle);
   trainer_.gang.Check();
+  if (result.left_off) RestoreBuffers();
   timer.Mark(StepPart::kOptimizer);
   return result;
+}
+
+// A forward pass changes batch norm's statistics, and of a step that is left off nothing may stay.
+// A device does not come back to them: nothing is saved of it then.
+void TrainStep::KeepBuffers() {
+  if (!trainer_.device.is_cpu() || trainer_.gang.world_size() == 1) return;
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> buffers = BuffersOf(trainer_.model);
+  for (size_t i = buffers_before_.size(); i < buffers.size(); ++i)
+    buffers_before_.push_back(at::empty_like(buffers[i]));
+  if (!buffers.empty()) at::_foreach_copy_(buffers_before_, buffers);
+}
+
+void TrainStep::RestoreBuffers() {
+  if (buffers_before_.empty()) return;
+  const at::NoGradGuard no_grad;
+  at::_foreach_copy_(BuffersOf(trainer_.model), buffers_before_);
+}
+
+Batch TrainStep::StandIns(int64_t step) const {
+  Batch batch = trainer_.loader.StandIns(static_cast<uint64_t>(step), trainer_.recipe.accumulate);
+  batch.inputs = batch.inputs.to(trainer_.device);
+  batch.targets = batch.targets.to(trainer_.device);
+  return batch;
 }
 
 // Micro-batches draw one after the other from the generators: each has its own dropout, and a
@@ -115,6 +158,7 @@ void TrainStep::ForwardBackward(const Prepared& prepared) {
 StepNumbers TrainStep::Update(double learning_rate) {
   const at::NoGradGuard no_grad;
   StepNumbers numbers = {.control = strategy_.control()};
+  if (agreement_.IsLeftOff(numbers)) return numbers;
   at::Tensor overflow;  // fp32 [1]
   if (scaler_ != nullptr) {
     overflow = scaler_->Unscale(strategy_, Agreement::LossOf(numbers.control));

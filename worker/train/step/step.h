@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,13 +28,15 @@ class TrainStep {
   // numbers are Agreement's.
   explicit TrainStep(const Trainer& trainer);
 
-  // Runs step `step`. `requested` is what this rank was asked for. On the CPU the result is that of
-  // this step. On a device it is that of the step before, unless `settle` is set, so that the host
-  // never waits for the step that it has just queued. Nothing is thrown: fails as torch_guard.h
-  // says. After PEER_LOST on the CPU this rank's weights are those of before the step; another
-  // rank may have done it.
-  absl::StatusOr<StepResult> Run(int64_t step, const Batch& batch, const RequestedStop& requested,
-                                 bool settle, StepTimer& timer);
+  // Runs step `step`. `requested` is what this rank was asked for. Without a batch, which a rank
+  // that was asked to stop no longer waits for, no rank does the step: this one takes part in it so
+  // that the others come through, and all learn that it is left off. On the CPU the result is that
+  // of this step. On a device it is that of the step before, unless `settle` is set, so that the
+  // host never waits for the step that it has just queued. Nothing is thrown: fails as
+  // torch_guard.h says. After PEER_LOST on the CPU this rank's weights are those of before the
+  // step; another rank may have done it.
+  absl::StatusOr<StepResult> Run(int64_t step, const std::optional<Batch>& batch,
+                                 const RequestedStop& requested, bool settle, StepTimer& timer);
 
   // For a checkpoint: waits for the device. All zero without a loss scale.
   LossScaleState loss_scale() const;
@@ -48,7 +51,11 @@ class TrainStep {
     double learning_rate = 0;
     bool with_accuracy = false;
   };
-  Prepared Prepare(int64_t step, const Batch& batch, const RequestedStop& requested, bool settle);
+  Prepared Prepare(int64_t step, const std::optional<Batch>& batch, const RequestedStop& requested,
+                   bool settle);
+  void KeepBuffers();
+  void RestoreBuffers();
+  Batch StandIns(int64_t step) const;
   StepNumbers Body(const Prepared& prepared, StepTimer& timer);
   StepResult Collect(int64_t step, const StepNumbers& numbers, bool settle, StepTimer& timer);
 
@@ -62,6 +69,8 @@ class TrainStep {
   Strategy& strategy_;
   const std::unique_ptr<LossScaler> scaler_;  // fp16 only
   Agreement agreement_;
+  // The model's buffers as they were before the step; empty: they may stay as they come.
+  std::vector<at::Tensor> buffers_before_;
 };
 
 }  // namespace muster::worker

@@ -129,14 +129,21 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadMixture(const trainer_spec::Data& d
 
 }  // namespace
 
+absl::Duration DataTimeoutOf(const trainer_spec::JobSpec& spec) {
+  const absl::Duration progress = spec.restart.progress_timeout;
+  return progress == absl::ZeroDuration() ? absl::InfiniteDuration() : 0.75 * progress;
+}
+
 absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
                                                       FileSystem& fs,
                                                       const SignOfLife& sign_of_life) {
   const trainer_spec::Data& data = spec.train.data;
+  AnyFileSystemOptions file_options;
+  file_options.remote_deadline = std::min(file_options.remote_deadline, DataTimeoutOf(spec));
   const ReadOptions options = {.key = "train.data",
                                .seed = SeedFor(spec.train.seed, SeedPurpose::kSyntheticData),
                                .storage_order = data.shuffle_window > 0,
-                               .files = std::make_shared<AnyFileSystem>(fs),
+                               .files = std::make_shared<AnyFileSystem>(fs, file_options),
                                .local = fs};
   const auto read = data.mixture.has_value() ? ReadMixture : ReadSource;
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, read(data, options, sign_of_life));

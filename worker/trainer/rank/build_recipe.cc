@@ -89,6 +89,7 @@ Recipe BuildRecipe(const trainer_spec::JobSpec& spec, const Sampler& sampler, ui
   recipe.evaluation_batch_size =
       std::max<int64_t>(1, (share + recipe.accumulate - 1) / recipe.accumulate);
   recipe.commit_timeout = spec.restart.controller_lost_timeout;
+  recipe.data_timeout = DataTimeoutOf(spec);
   return recipe;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/fs/file_system.h"
 #include "trainer_spec/job_spec.h"
 #include "worker/data/augment/augment.h"
@@ -97,6 +98,10 @@ std::unique_ptr<Loader> BuildLoader(const trainer_spec::Train& train, const Data
 
 // The learning rate of a run of `total_steps`.
 ScheduleConfig BuildSchedule(const trainer_spec::Train& train, int64_t total_steps);
+
+// How long data may keep a step waiting. Less than what the other ranks' collectives take, and than
+// whoever looks for hung ranks waits: a server that is down is told as what it is.
+absl::Duration DataTimeoutOf(const trainer_spec::JobSpec& spec);
 
 // `world_size` is that of the gang.
 Recipe BuildRecipe(const trainer_spec::JobSpec& spec, const Sampler& sampler, uint32_t world_size);

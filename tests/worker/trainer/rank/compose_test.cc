@@ -191,6 +191,15 @@ TEST(Compose, AGangWaitsForTheProgressTimeoutOrWithoutOneForYears) {
   EXPECT_GT(GangOptions(spec).timeout, absl::Hours(24 * 365));
 }
 
+TEST(Compose, DataAreGivenUpBeforeAGangIsTakenForHung) {
+  trainer_spec::JobSpec spec = SyntheticSpec({6});
+  spec.restart.progress_timeout = absl::Minutes(4);
+  EXPECT_EQ(DataTimeoutOf(spec), absl::Minutes(3));
+  EXPECT_EQ(BuildRecipe(spec, Sampler(10, 2, 1), 1).data_timeout, absl::Minutes(3));
+  spec.restart.progress_timeout = absl::ZeroDuration();
+  EXPECT_EQ(DataTimeoutOf(spec), absl::InfiniteDuration());
+}
+
 TEST(Compose, MissingDigitsAreADataErrorThatNamesTheWayOut) {
   muster::testing::TempDir folder;
   trainer_spec::JobSpec spec;
