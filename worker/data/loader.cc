@@ -263,9 +263,18 @@ absl::StatusOr<Batch> Loader::EvalBatch(Split split, int64_t batch_size, int64_t
 
 // Samples that are only copied are quicker copied than handed over between threads. Of those that
 // are decoded each thread has some while one batch waits and one is in use.
-AheadPlan Loader::ahead() const {
+AheadPlan Loader::WorthMakingAhead() const {
   if (transform_.only_copies() && !dataset_.in_files()) return {};
-  return {.batches = threads_ > 1 ? 2 : 1, .threads = threads_};
+  return {.batches = options_.threads > 1 ? 2 : 1, .threads = options_.threads};
+}
+
+DataNeeds Loader::Needs(int64_t batch_samples, int64_t evaluation_samples) const {
+  const bool mixes = augmenter_ != nullptr && augmenter_->config().mixes();
+  const int64_t others = mixes ? 2 : 0;  // halves of pairs
+  return {.held = dataset_.bytes() + options_.reading_bytes,
+          .batch = (batch_samples + others) * sample_bytes(),
+          .evaluation_batch = evaluation_samples * sample_bytes(),
+          .thread = options_.thread_bytes};
 }
 
 int64_t Loader::sample_bytes() const {

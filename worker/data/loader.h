@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/data/ahead_plan.h"
 #include "worker/data/augment/augment.h"
 #include "worker/data/base/dataset.h"
 #include "worker/data/broken_samples.h"
@@ -49,17 +50,14 @@ class PendingBatch {
   virtual std::string InTheMaking() const { return ""; }
 };
 
-// How batches are worth making ahead of their step (BatchQueue).
-struct AheadPlan {
-  int64_t batches = 0;  // 0: none, each when it is asked for
-  int threads = 0;      // that make their samples, when batches > 0
-};
-
 struct LoaderOptions {
   int threads = 1;  // that may make samples beside the training thread
   // So many samples may be broken. For each the next one stands in, by number, that is whole: the
   // same on every rank.
   uint64_t broken_limit = 0;
+  // What reading takes of memory: in all, and of each thread that makes samples.
+  int64_t reading_bytes = 0;
+  int64_t thread_bytes = 0;
 };
 
 class Loader {
@@ -70,9 +68,10 @@ class Loader {
       : dataset_(dataset),
         sampler_(sampler),
         augmenter_(augmenter),
-        threads_(options.threads),
+        options_(options),
         transform_(dataset, augmenter),
-        broken_(options.broken_limit) {}
+        broken_(options.broken_limit),
+        ahead_(WorthMakingAhead()) {}
 
   // The batch of a training step. Requires rank < world and a step before the sampler's limit. The
   // gradient of the global batch's mean is the mean over ranks of the gradients of
@@ -94,7 +93,11 @@ class Loader {
   absl::StatusOr<Batch> EvalBatch(Split split, int64_t batch_size, int64_t index, uint32_t rank,
                                   uint32_t world) const;
 
-  AheadPlan ahead() const;
+  // How batches are worth making ahead, unless a limit said otherwise.
+  const AheadPlan& ahead() const { return ahead_; }
+  void SetAhead(const AheadPlan& ahead) { ahead_ = ahead; }
+  // Of a rank whose batches have so many samples.
+  DataNeeds Needs(int64_t batch_samples, int64_t evaluation_samples) const;
   // Of a sample as the model takes it, which may be wider than it is stored, with its target.
   int64_t sample_bytes() const;
 
@@ -103,12 +106,15 @@ class Loader {
 
  private:
   std::vector<int64_t> IdsAt(uint64_t step, const Shard& places) const;
+  AheadPlan WorthMakingAhead() const;
+
   const Dataset& dataset_;
   Sampler sampler_;
   const Augmenter* augmenter_;
-  const int threads_;
+  const LoaderOptions options_;
   const Transform transform_;
   mutable BrokenSamples broken_;
+  AheadPlan ahead_;
 };
 
 }  // namespace muster::worker

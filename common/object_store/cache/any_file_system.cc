@@ -53,6 +53,13 @@ AnyFileSystem::AnyFileSystem(FileSystem& local, AnyFileSystemOptions options)
 
 AnyFileSystem::~AnyFileSystem() { Cancel(); }
 
+ReadingBytes AnyFileSystem::ReadingBytesOf(const std::string& path) {
+  if (!IsRemotePath(path)) return {};
+  const CachedFileSystemOptions options;
+  return {static_cast<uint64_t>(options.prefetch_threads) * options.block_bytes,
+          options.block_bytes};
+}
+
 absl::StatusOr<AnyFileSystem::Remote*> AnyFileSystem::TheRemote() {
   MutexLock lock(mutex_);
   if (remote_ == nullptr) {

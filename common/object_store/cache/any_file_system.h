@@ -30,12 +30,21 @@ struct AnyFileSystemOptions {
   absl::Duration remote_deadline = RetryPolicy().operation_deadline;
 };
 
+// Memory that reading takes beside the reader's own: for blocks fetched ahead, and for the block of
+// each reader.
+struct ReadingBytes {
+  uint64_t ahead = 0;
+  uint64_t of_reader = 0;
+};
+
 class AnyFileSystem final : public ForwardingFileSystem, public Prefetch, public VersionedFiles {
  public:
   // `local` must outlive it.
   explicit AnyFileSystem(FileSystem& local, AnyFileSystemOptions options = {});
   // Cancels what is fetched ahead.
   ~AnyFileSystem() override;
+
+  static ReadingBytes ReadingBytesOf(const std::string& path);
 
   // Of this machine's files and folders by their time of change; of others as their store has it.
   absl::StatusOr<FileVersion> Version(const std::string& path) override;

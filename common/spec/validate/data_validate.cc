@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/spec/tree/scheduling_text.h"
 #include "common/spec/validate/spec_checks.h"
 #include "common/spec/validate/train_validate.h"
 
@@ -30,6 +31,8 @@ class DataValidator : public SpecChecks {
       CheckSource("train.data", data, train.model());
     }
     Whole("train.data.threads", data.threads(), 0, 256);
+    if (data.has_memory_limit())
+      Status("train.data.memory_limit", ParseMemory(data.memory_limit()).status());
     Whole("train.data.subset", data.subset(), 0, kMostSamples);
     Whole("train.data.shuffle_window", data.shuffle_window(), 0, kMostSamples);
     if (data.subset() > 0 && data.shuffle_window() > 0) {

@@ -210,6 +210,14 @@ void RehearseSingleSamples(const Trainer& trainer, const Batch& batch) {
   }
 }
 
+// Sets of tensors that each of the two feeds has on a device (device_feed.h).
+constexpr int64_t kSetsOnDevice = 2;
+
+DataNeeds NeedsOf(const Trainer& trainer) {
+  return trainer.loader.Needs(MicroBatchSamples(trainer) * trainer.recipe.accumulate,
+                              trainer.recipe.evaluation_batch_size);
+}
+
 // What a gang is planned to be, where the trainer's is that of one rank alone.
 using PlannedGang = std::optional<CollectivesOptions>;
 
@@ -263,6 +271,8 @@ std::optional<int64_t> RehearsedGrowth(const Trainer& trainer, int64_t buckets, 
     TakeForAWhile(OptimizerBytes(trainer), rehearsal);
     if (trainer.pruner != nullptr) TakeForAWhile(trainer.pruner->GrowingBytes(), rehearsal);
     if (step == kSaveAfter) {
+      // A validation comes before a save, while the step's own batch is still there.
+      rehearsal.GiveBack(rehearsal.Take(EvaluationBytes(trainer.loader.ahead(), NeedsOf(trainer))));
       for (const int64_t bytes : SavedBytes(trainer)) rehearsal.Take(bytes);
     }
     rehearsal.GiveBack(inputs);
@@ -297,12 +307,15 @@ MemoryEstimate CountMemory(const Trainer& trainer, const PlannedGang& planned) {
   if (trainer.pruner != nullptr) estimate.optimizer += Bytes(trainer.pruner->state());
   if (trainer.ema != nullptr) estimate.average = Bytes(trainer.ema->state());
   estimate.weights += trainer.objective.held_bytes();
-  if (!trainer.device.is_cpu()) return estimate;
+  const DataNeeds needs = NeedsOf(trainer);
+  if (!trainer.device.is_cpu()) {
+    estimate.data = kSetsOnDevice * (needs.batch + needs.evaluation_batch);
+    return estimate;
+  }
   const int64_t dataset = trainer.loader.dataset().bytes();
   const int64_t held = estimate.weights + estimate.optimizer + estimate.average + dataset;
   estimate.program = std::max<int64_t>(0, MeasureMemory(trainer.device).now_bytes - held);
-  estimate.data = dataset + (1 + trainer.loader.ahead().batches) * trainer.loader.sample_bytes() *
-                                MicroBatchSamples(trainer) * trainer.recipe.accumulate;
+  estimate.data = DataBytes(trainer.loader.ahead(), needs);
   const std::vector<int64_t> saved = SavedBytes(trainer);
   estimate.checkpoint = std::accumulate(saved.begin(), saved.end(), int64_t{0});
   return estimate;

@@ -18,12 +18,15 @@
 
 namespace muster::worker {
 
-// In bytes. On a device the program and the data count nothing, for they are the host's.
+// In bytes. On a device the program counts nothing, for it is the host's, and of the data only the
+// batches that are on it.
 struct MemoryEstimate {
   // Code, libraries and what they keep: what the process held before, less what is counted below,
   // and what the kernels of a first pass loaded and took beside the tensors.
   int64_t program = 0;
-  int64_t data = 0;         // the data set in memory, and batches (batch_queue.h)
+  // The data set in memory; the batches of training, and of an evaluation in between; what threads
+  // read and decode with (ahead_plan.h).
+  int64_t data = 0;
   int64_t weights = 0;      // parameters and buffers, and those of a teacher
   int64_t gradients = 0;    // with the buffers of the strategy
   int64_t optimizer = 0;    // its state, and the masks of pruning

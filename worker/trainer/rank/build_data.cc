@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
+#include "common/base/units.h"
+#include "common/object_store/cache/any_file_system.h"
 #include "worker/data/images/picture_files.h"
 #include "worker/data/index/data_indexes.h"
 #include "worker/data/mixture.h"
@@ -20,6 +23,27 @@ namespace {
 
 // Decoding threads of a rank that does not say how many: more only wait for each other.
 constexpr int kMostThreads = 16;
+
+// What a thread that decodes pictures holds, its pixels and its picture's bytes among them: as
+// photos of up to some twenty megapixels take that are not progressive.
+constexpr int64_t kPictureThreadBytes = 2 << 20;
+
+// Of those data that may stay in their files.
+std::string PathOfFiles(const trainer_spec::Data& data) {
+  if (data.images.has_value()) return data.images->path;
+  return data.tokens.has_value() ? data.tokens->path : "";
+}
+
+// Sources have one file system.
+ReadingBytes ReadingBytesOf(const trainer_spec::Data& data) {
+  ReadingBytes most;
+  for (const trainer_spec::Data& source : SourcesOf(data)) {
+    const ReadingBytes bytes = AnyFileSystem::ReadingBytesOf(PathOfFiles(source));
+    most.ahead = std::max(most.ahead, bytes.ahead);
+    most.of_reader = std::max(most.of_reader, bytes.of_reader);
+  }
+  return most;
+}
 
 // Those that the agent has given the rank, where it has.
 int AvailableCpus() {
@@ -186,7 +210,38 @@ std::unique_ptr<Loader> BuildLoader(const trainer_spec::Train& train, const Data
   if (options.threads == 0)
     options.threads = dataset.in_files() ? std::min(AvailableCpus(), kMostThreads) : 1;
   options.broken_limit = BrokenLimitOf(train.data);
+  for (const trainer_spec::Data& source : SourcesOf(train.data)) {
+    if (source.images.has_value()) options.thread_bytes = kPictureThreadBytes;
+  }
+  if (dataset.in_files()) {
+    const ReadingBytes reading = ReadingBytesOf(train.data);
+    options.reading_bytes = static_cast<int64_t>(reading.ahead);
+    options.thread_bytes += static_cast<int64_t>(reading.of_reader);
+  }
   return std::make_unique<Loader>(dataset, BuildSampler(train, dataset), augmenter, options);
+}
+
+absl::Status LimitDataMemory(const trainer_spec::Data& data, const Recipe& recipe,
+                             uint32_t world_size, Loader& loader) {
+  if (data.memory_limit.empty()) return absl::OkStatus();
+  const absl::StatusOr<uint64_t> limit = ParseBytes(data.memory_limit);
+  if (!limit.ok()) return Classify(limit.status(), kStartFailed, "train.data.memory_limit");
+  // Of the rank that has the most.
+  const uint64_t samples = (loader.sampler().batch_size() + world_size - 1) / world_size;
+  const absl::StatusOr<AheadPlan> plan = FitAhead(
+      loader.ahead(), loader.Needs(static_cast<int64_t>(samples), recipe.evaluation_batch_size),
+      static_cast<int64_t>(std::min(*limit, uint64_t{1} << 62)));
+  if (!plan.ok()) {
+    return Classify(absl::Status(plan.status().code(),
+                                 absl::StrCat("train.data.memory_limit ", plan.status().message())),
+                    kStartFailed);
+  }
+  if (*plan != loader.ahead()) {
+    Log(LogLevel::kInfo, "data_memory_limited",
+        {{"limit_bytes", *limit}, {"batches_ahead", plan->batches}, {"threads", plan->threads}});
+  }
+  loader.SetAhead(*plan);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ModelContext> SampleContext(const trainer_spec::JobSpec& spec, FileSystem& fs) {

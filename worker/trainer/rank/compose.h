@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/fs/file_system.h"
@@ -95,6 +96,11 @@ Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset);
 // `dataset` and `augmenter` (may be null) must outlive it.
 std::unique_ptr<Loader> BuildLoader(const trainer_spec::Train& train, const Dataset& dataset,
                                     const Augmenter* augmenter);
+
+// Keeps what the loader makes ahead within train.data.memory_limit. START_FAILED, with the numbers,
+// where that is too little for one batch. `world_size` is that of the gang.
+absl::Status LimitDataMemory(const trainer_spec::Data& data, const Recipe& recipe,
+                             uint32_t world_size, Loader& loader);
 
 // The learning rate of a run of `total_steps`.
 ScheduleConfig BuildSchedule(const trainer_spec::Train& train, int64_t total_steps);

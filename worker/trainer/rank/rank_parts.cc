@@ -49,6 +49,7 @@ absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSyst
   MUSTER_ASSIGN_OR_RETURN(parts.augmenter, BuildAugmenter(train, *parts.dataset));
   parts.loader = BuildLoader(train, *parts.dataset, parts.augmenter.get());
   parts.recipe = BuildRecipe(spec, parts.loader->sampler(), world_size);
+  MUSTER_RETURN_IF_ERROR(LimitDataMemory(train.data, parts.recipe, world_size, *parts.loader));
   MUSTER_ASSIGN_OR_RETURN(parts.model, BuildModel(spec, *parts.dataset, device));
   MUSTER_ASSIGN_OR_RETURN(parts.optimizer, BuildOptimizer(train.optimizer, *parts.model));
   parts.ema = BuildEma(train.ema, *parts.model);

@@ -624,6 +624,8 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
        "train.data.mixture.phases[0].weights: must have a number for each of 2 sources; got 3"},
       {[](Spec& s) { GoodMixture(s).mutable_phases(0)->set_weights(1, 0); },
        "train.data.mixture.phases[0].weights: must have a weight above 0"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->set_memory_limit("0"); },
+       "train.data.memory_limit: must be above 0"},
       {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_csv()->set_target("y"); },
        "train.data.csv.path: is required: the CSV file"},
       {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_csv()->set_path("/d"); },
