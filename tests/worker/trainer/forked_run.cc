@@ -43,8 +43,8 @@ absl::Status RunRank(const ForkedRun& run, const std::shared_ptr<FolderKeyValue>
   ::signal(SIGPIPE, SIG_IGN);  // as muster-trainer does
   ConfigureTorch(run.spec);
   const int world = static_cast<int>(run.addresses.size());
-  MUSTER_ASSIGN_OR_RETURN(RankParts parts, BuildParts(run.spec, PosixFileSystem(), at::kCPU,
-                                                      static_cast<uint32_t>(world)));
+  const RankPlace place = {at::kCPU, static_cast<uint32_t>(world), static_cast<uint32_t>(world)};
+  MUSTER_ASSIGN_OR_RETURN(RankParts parts, BuildParts(run.spec, PosixFileSystem(), place));
   CollectivesOptions options = GangOptions(run.spec);
   options.rank = rank;
   options.world_size = world;

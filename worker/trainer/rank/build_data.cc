@@ -203,12 +203,22 @@ Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset) {
   return SamplerOf(train, dataset.source_sizes());
 }
 
-std::unique_ptr<Loader> BuildLoader(const trainer_spec::Train& train, const Dataset& dataset,
-                                    const Augmenter* augmenter) {
+int ThreadsFor(int cpus_seen, uint32_t cpus_given, uint32_t ranks_here) {
+  const int own = cpus_given > 0 ? static_cast<int>(cpus_given)
+                                 : cpus_seen / static_cast<int>(std::max(ranks_here, 1u));
+  return std::clamp(std::min(own, cpus_seen), 1, kMostThreads);
+}
+
+std::unique_ptr<Loader> BuildLoader(const trainer_spec::JobSpec& spec, const Dataset& dataset,
+                                    const Augmenter* augmenter, const RankPlace& place) {
+  const trainer_spec::Train& train = spec.train;
   LoaderOptions options;
   options.threads = static_cast<int>(train.data.threads);
-  if (options.threads == 0)
-    options.threads = dataset.in_files() ? std::min(AvailableCpus(), kMostThreads) : 1;
+  if (options.threads == 0) {
+    options.threads = dataset.in_files()
+                          ? ThreadsFor(AvailableCpus(), spec.per_rank.cpus, place.ranks_here)
+                          : 1;
+  }
   options.broken_limit = BrokenLimitOf(train.data);
   for (const trainer_spec::Data& source : SourcesOf(train.data)) {
     if (source.images.has_value()) options.thread_bytes = kPictureThreadBytes;

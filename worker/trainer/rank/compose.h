@@ -93,9 +93,21 @@ std::unique_ptr<Transfer> BuildTransfer(const trainer_spec::Train& train, FileSy
 
 Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset);
 
+// Where a rank runs: on `device`, one of `world_size`, of which `ranks_here` share its machine.
+struct RankPlace {
+  at::Device device = at::kCPU;
+  uint32_t world_size = 1;
+  uint32_t ranks_here = 1;
+};
+
+// Threads that make samples of data in files where the job does not say how many: one for each CPU
+// of the rank, of which its process sees so many. The rank has these to itself (per_rank.cpus), or
+// shares the machine with those that run here.
+int ThreadsFor(int cpus_seen, uint32_t cpus_given, uint32_t ranks_here);
+
 // `dataset` and `augmenter` (may be null) must outlive it.
-std::unique_ptr<Loader> BuildLoader(const trainer_spec::Train& train, const Dataset& dataset,
-                                    const Augmenter* augmenter);
+std::unique_ptr<Loader> BuildLoader(const trainer_spec::JobSpec& spec, const Dataset& dataset,
+                                    const Augmenter* augmenter, const RankPlace& place);
 
 // Keeps what the loader makes ahead within train.data.memory_limit. START_FAILED, with the numbers,
 // where that is too little for one batch. `world_size` is that of the gang.

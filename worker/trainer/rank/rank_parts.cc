@@ -38,19 +38,20 @@ absl::Status CheckConfusion(const trainer_spec::Train& train, const Dataset& dat
 }  // namespace
 
 absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                                     c10::Device device, uint32_t world_size,
+                                     const RankPlace& place,
                                      const SignOfLife& sign_of_life) {
   const trainer_spec::Train& train = spec.train;
-  MUSTER_RETURN_IF_ERROR(CheckDevice(device));
+  MUSTER_RETURN_IF_ERROR(CheckDevice(place.device));
   RankParts parts;
-  parts.device = device;
+  parts.device = place.device;
   MUSTER_ASSIGN_OR_RETURN(parts.dataset, BuildDataset(spec, fs, sign_of_life));
   MUSTER_RETURN_IF_ERROR(CheckConfusion(train, *parts.dataset));
   MUSTER_ASSIGN_OR_RETURN(parts.augmenter, BuildAugmenter(train, *parts.dataset));
-  parts.loader = BuildLoader(train, *parts.dataset, parts.augmenter.get());
-  parts.recipe = BuildRecipe(spec, parts.loader->sampler(), world_size);
-  MUSTER_RETURN_IF_ERROR(LimitDataMemory(train.data, parts.recipe, world_size, *parts.loader));
-  MUSTER_ASSIGN_OR_RETURN(parts.model, BuildModel(spec, *parts.dataset, device));
+  parts.loader = BuildLoader(spec, *parts.dataset, parts.augmenter.get(), place);
+  parts.recipe = BuildRecipe(spec, parts.loader->sampler(), place.world_size);
+  MUSTER_RETURN_IF_ERROR(
+      LimitDataMemory(train.data, parts.recipe, place.world_size, *parts.loader));
+  MUSTER_ASSIGN_OR_RETURN(parts.model, BuildModel(spec, *parts.dataset, place.device));
   MUSTER_ASSIGN_OR_RETURN(parts.optimizer, BuildOptimizer(train.optimizer, *parts.model));
   parts.ema = BuildEma(train.ema, *parts.model);
   MUSTER_ASSIGN_OR_RETURN(parts.pruner, BuildPruner(train.prune, *parts.model, parts.ema.get(),

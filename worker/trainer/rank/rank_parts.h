@@ -45,11 +45,11 @@ struct RankParts {
   }
 };
 
-// What a rank can make before it meets the others, who number `world_size`: all but the gang, the
-// strategy, the objective and what that completes. START_FAILED or DATA_ERROR as compose.h says,
-// and where this program cannot compute on `device`.
+// What a rank can make before it meets the others: all but the gang, the strategy, the objective and
+// what that completes. START_FAILED or DATA_ERROR as compose.h says, and where this program cannot
+// compute on the device.
 absl::StatusOr<RankParts> BuildParts(
-    const trainer_spec::JobSpec& spec, FileSystem& fs, c10::Device device, uint32_t world_size,
+    const trainer_spec::JobSpec& spec, FileSystem& fs, const RankPlace& place,
     const SignOfLife& sign_of_life = [] {});
 
 // The rest, once there is a gang. START_FAILED as compose.h says. `fs` must outlive the parts.

@@ -27,11 +27,14 @@ absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& 
                                  std::unique_ptr<Gang> gang) {
   if (gang == nullptr) gang = Gang::OfOne();
   const at::Device device = DeviceFor(spec);
+  const RankPlace place = {device, static_cast<uint32_t>(PlannedRanks(spec)),
+                           static_cast<uint32_t>(gang->world_size())};
   Bench bench;
-  MUSTER_ASSIGN_OR_RETURN(static_cast<RankParts&>(bench),
-                          BuildParts(spec, fs, device, static_cast<uint32_t>(PlannedRanks(spec))));
-  bench.loader =
-      BuildLoader(ShareOf(spec, gang->world_size()).train, *bench.dataset, bench.augmenter.get());
+  MUSTER_ASSIGN_OR_RETURN(static_cast<RankParts&>(bench), BuildParts(spec, fs, place));
+  const AheadPlan ahead = bench.loader->ahead();  // within the job's limit
+  bench.loader = BuildLoader(ShareOf(spec, gang->world_size()), *bench.dataset,
+                             bench.augmenter.get(), place);
+  bench.loader->SetAhead(ahead);
   MUSTER_RETURN_IF_ERROR(JoinParts(spec, fs, std::move(gang), bench));
   MUSTER_RETURN_IF_ERROR(StartFresh(bench.trainer()).status());
   bench.feed = std::make_unique<DeviceFeed>(device);

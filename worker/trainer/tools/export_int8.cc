@@ -47,7 +47,8 @@ absl::StatusOr<Int8Network> ToInt8(FileSystem& fs, const trainer_spec::JobSpec& 
                                    const NamedTensors& tensors, int64_t batches) {
   const at::NoGradGuard no_grad;
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, BuildDataset(spec, fs));
-  const std::unique_ptr<Loader> built = BuildLoader(spec.train, *dataset, /*augmenter=*/nullptr);
+  const std::unique_ptr<Loader> built =
+      BuildLoader(spec, *dataset, /*augmenter=*/nullptr, RankPlace());
   const Loader& loader = *built;
   if (dataset->size(Split::kValidation) < kExampleSamples) {
     return absl::FailedPreconditionError(

@@ -29,7 +29,7 @@ trainer_spec::JobSpec SpecOf(const std::string& pictures) {
 }
 
 absl::StatusOr<RankParts> PartsOf(const trainer_spec::JobSpec& spec) {
-  MUSTER_ASSIGN_OR_RETURN(RankParts parts, BuildParts(spec, PosixFileSystem(), at::kCPU, 1));
+  MUSTER_ASSIGN_OR_RETURN(RankParts parts, BuildParts(spec, PosixFileSystem(), RankPlace()));
   MUSTER_RETURN_IF_ERROR(JoinParts(spec, PosixFileSystem(), Gang::OfOne(), parts));
   return parts;
 }
