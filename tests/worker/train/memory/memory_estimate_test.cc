@@ -304,6 +304,24 @@ TEST(MemoryEstimate, CountsAnEvaluationsBatchThatIsLargerThanTheTrainings) {
   EXPECT_LT(2 * trained, evaluated);
 }
 
+TEST(MemoryEstimate, CountsTheBatchesOfAnEvaluationBesideThoseOfTraining) {
+  Workbench setup({"mlp", false, 16});
+  const int64_t sample = setup.loader->sample_bytes();
+  const auto data = [&setup](int64_t evaluated, const AheadPlan& ahead) {
+    setup.recipe.evaluation_batch_size = evaluated;
+    setup.loader->SetAhead(ahead);
+    return CountMemory(setup.trainer()).data;
+  };
+  const int64_t dataset = setup.dataset->bytes();
+  EXPECT_EQ(data(16, {}), dataset + 2 * 16 * sample);
+  EXPECT_EQ(data(40, {}), dataset + (16 + 40) * sample);
+  EXPECT_EQ(data(40, {.batches = 2, .threads = 4}), dataset + 3 * (16 + 40) * sample);
+
+  const Sampler sampler(256, 16, 1);
+  setup.loader.emplace(*setup.dataset, sampler, nullptr, LoaderOptions{.thread_bytes = 1000});
+  EXPECT_EQ(data(16, {.batches = 1, .threads = 4}), dataset + 4 * 16 * sample + 8 * 1000);
+}
+
 TEST(MemoryEstimate, CheckpointedBlocksNeedLess) {
   Workbench kept({"kept", true, 64}), again({"again", true, 64, Precision::kFp32, 1, true});
   const int64_t with = kept.StepPeak(), without = again.StepPeak();

@@ -209,6 +209,17 @@ TEST(Compose, MissingDigitsAreADataErrorThatNamesTheWayOut) {
   EXPECT_EQ(FailureClassOf(dataset.status()), kDataError);
 }
 
+TEST(Compose, RanksOfAMachineShareItsCpusUnlessTheyHaveTheirOwn) {
+  EXPECT_EQ(ThreadsFor(/*cpus_seen=*/8, /*cpus_given=*/0, /*ranks_here=*/1), 8);
+  EXPECT_EQ(ThreadsFor(8, 0, 2), 4);
+  EXPECT_EQ(ThreadsFor(8, 0, 3), 2);
+  EXPECT_EQ(ThreadsFor(2, 0, 8), 1);
+  EXPECT_EQ(ThreadsFor(128, 0, 2), 16);
+  EXPECT_EQ(ThreadsFor(6, 6, 4), 6) << "the agent has given it these";
+  EXPECT_EQ(ThreadsFor(64, 6, 4), 6) << "they are shared with other jobs";
+  EXPECT_EQ(ThreadsFor(2, 6, 1), 2);
+}
+
 TEST(Compose, AModelThatDoesNotFitTheDataFailsTheStart) {
   trainer_spec::JobSpec spec = SyntheticSpec({64});
   spec.train.model.resnet18 = {.width = 4, .stem = trainer_spec::Stem::kSmall};

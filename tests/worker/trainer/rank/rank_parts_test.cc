@@ -7,6 +7,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "tests/worker/trainer/numpy_pictures.h"
+#include "worker/train/run/failure.h"
 #include "worker/train/step/evaluate.h"
 
 namespace muster::worker {
@@ -15,6 +16,7 @@ namespace {
 using muster::testing::StatusIs;
 using muster::testing::TempDir;
 using muster::testing::WriteNumpyPictures;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 trainer_spec::JobSpec SpecOf(const std::string& pictures) {
@@ -35,6 +37,20 @@ absl::StatusOr<RankParts> PartsOf(const trainer_spec::JobSpec& spec) {
 }
 
 Evaluation Assess(Split split, const RankParts& parts) { return *Evaluate(split, parts.trainer()); }
+
+TEST(RankParts, ALimitOfMemoryThatIsTooSmallFailsTheStartWithTheNumbers) {
+  TempDir pictures;
+  WriteNumpyPictures(pictures.path(), /*size=*/4, /*classes=*/3);
+  trainer_spec::JobSpec spec = SpecOf(pictures.path());
+  spec.train.data.memory_limit = "1KiB";
+  const absl::Status refused = PartsOf(spec).status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
+                                AllOf(HasSubstr("train.data.memory_limit is 1.0 KiB"),
+                                      HasSubstr("for a batch"))));
+  EXPECT_EQ(FailureClassOf(refused), "START_FAILED");
+  spec.train.data.memory_limit = "1MiB";
+  EXPECT_OK(PartsOf(spec));
+}
 
 TEST(RankParts, ValidateOnSoManySamplesOnlyAndTestOnAll) {
   TempDir pictures;
