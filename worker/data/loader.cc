@@ -30,7 +30,7 @@ Shard WholePairs(const Shard& share, uint64_t global_batch) {
 // Mixes the two samples of each pair of places; the last of an odd number stays as it is. Requires
 // whole pairs but for that. Targets become float [n, classes], each row adding to 1.
 void MixPairs(const Augmenter& augmenter, const EpochPlace& first, const Dataset& dataset,
-              Batch& batch) {
+              bool pinned, Batch& batch) {
   const std::vector<int64_t>& shape = dataset.shape();
   const int64_t samples = batch.inputs.size(0), size = batch.inputs.numel() / samples;
   const bool picture = shape.size() == 3;
@@ -39,7 +39,8 @@ void MixPairs(const Augmenter& augmenter, const EpochPlace& first, const Dataset
     return Picture{values + i * size, shape[0], shape[1], shape[2]};
   };
   const PairMix mix = augmenter.DrawMix(at(0).height, at(0).width, first);
-  const at::Tensor soft = at::zeros({samples, dataset.classes()});
+  const at::Tensor soft =
+      at::zeros({samples, dataset.classes()}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
   float* rows = soft.mutable_data_ptr<float>();
   const int64_t* classes = batch.targets.const_data_ptr<int64_t>();
   for (int64_t i = 0; i < samples; ++i) {
@@ -62,13 +63,14 @@ absl::StatusOr<Batch> MakeAll(PendingBatch& batch) {
 class SlottedBatch : public PendingBatch {
  public:
   SlottedBatch(const Dataset& dataset, const Transform& transform, BrokenSamples& broken,
-               Split split, std::vector<int64_t> ids)
+               Split split, std::vector<int64_t> ids, bool pinned)
       : dataset_(dataset),
         transform_(transform),
         broken_(broken),
         split_(split),
         ids_(std::move(ids)),
-        slots_(dataset, transform.input_type(), samples()) {
+        pinned_(pinned),
+        slots_(dataset, transform.input_type(), samples(), pinned) {
     dataset.WillRead(split, ids_);
   }
 
@@ -102,6 +104,7 @@ class SlottedBatch : public PendingBatch {
   }
   const Dataset& dataset() const { return dataset_; }
   const Transform& transform() const { return transform_; }
+  bool pinned() const { return pinned_; }
   Batch Whole(int64_t count, int64_t global_count) const {
     MutexLock lock(mutex_);
     return {slots_.part().inputs, slots_.part().targets, count, global_count, ids_, busy_};
@@ -137,6 +140,7 @@ class SlottedBatch : public PendingBatch {
   BrokenSamples& broken_;
   const Split split_;
   const std::vector<int64_t> ids_;
+  const bool pinned_;
   const BatchSlots slots_;
   mutable Mutex mutex_;
   StageSeconds busy_ MUSTER_GUARDED_BY(mutex_);
@@ -162,8 +166,8 @@ class TrainingBatch final : public SlottedBatch {
 
   TrainingBatch(const Dataset& dataset, const Transform& transform, BrokenSamples& broken,
                 const Sampler& sampler, const Augmenter* augmenter, const Part& part,
-                std::vector<int64_t> ids)
-      : SlottedBatch(dataset, transform, broken, Split::kTrain, std::move(ids)),
+                std::vector<int64_t> ids, bool pinned)
+      : SlottedBatch(dataset, transform, broken, Split::kTrain, std::move(ids), pinned),
         sampler_(sampler),
         augmenter_(augmenter),
         part_(part) {}
@@ -172,7 +176,7 @@ class TrainingBatch final : public SlottedBatch {
     const int64_t count = static_cast<int64_t>(part_.share.size());
     Batch batch = Whole(count, part_.global_count);
     if (augmenter_ != nullptr && augmenter_->config().mixes())
-      MixPairs(*augmenter_, sampler_.PlaceOf(part_.step, 0), dataset(), batch);
+      MixPairs(*augmenter_, sampler_.PlaceOf(part_.step, 0), dataset(), pinned(), batch);
     if (part_.read.size() == part_.share.size()) return batch;
     const auto before = static_cast<int64_t>(part_.share.begin - part_.read.begin);
     batch.inputs = batch.inputs.narrow(0, before, count);
@@ -222,7 +226,8 @@ std::unique_ptr<PendingBatch> Loader::BeginTrainBatch(uint64_t step, uint32_t ra
   }
   return std::make_unique<TrainingBatch>(
       dataset_, transform_, broken_, sampler_, augmenter_,
-      TrainingBatch::Part{step, share, read, static_cast<int64_t>(global)}, std::move(ids));
+      TrainingBatch::Part{step, share, read, static_cast<int64_t>(global)}, std::move(ids),
+      options_.pinned);
 }
 
 absl::StatusOr<Batch> Loader::TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const {
@@ -253,7 +258,8 @@ std::unique_ptr<PendingBatch> Loader::BeginEvalBatch(Split split, int64_t batch_
   MUSTER_CHECK(index >= 0 && count > 0, "an evaluation batch lies in the rank's shard");
   std::vector<int64_t> ids(static_cast<size_t>(count));
   std::iota(ids.begin(), ids.end(), begin);
-  return std::make_unique<EvaluationBatch>(dataset_, transform_, broken_, split, std::move(ids));
+  return std::make_unique<EvaluationBatch>(dataset_, transform_, broken_, split, std::move(ids),
+                                           options_.pinned);
 }
 
 absl::StatusOr<Batch> Loader::EvalBatch(Split split, int64_t batch_size, int64_t index,

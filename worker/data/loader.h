@@ -55,6 +55,8 @@ struct LoaderOptions {
   // So many samples may be broken. For each the next one stands in, by number, that is whole: the
   // same on every rank.
   uint64_t broken_limit = 0;
+  // Batches lie in memory that a GPU copies from by itself.
+  bool pinned = false;
   // What reading takes of memory: in all, and of each thread that makes samples.
   int64_t reading_bytes = 0;
   int64_t thread_bytes = 0;

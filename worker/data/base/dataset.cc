@@ -54,13 +54,17 @@ Dataset::Part Dataset::Range(Split split, int64_t begin, int64_t count) const {
   return Gather(split, ids);
 }
 
-BatchSlots::BatchSlots(const Dataset& dataset, c10::ScalarType input_type, int64_t samples) {
+BatchSlots::BatchSlots(const Dataset& dataset, c10::ScalarType input_type, int64_t samples,
+                       bool pinned) {
   const auto sizes = [samples](std::vector<int64_t> shape) {
     shape.insert(shape.begin(), samples);
     return shape;
   };
-  part_ = {at::empty(sizes(dataset.shape()), input_type),
-           at::empty(sizes(dataset.target_shape()), dataset.target_type())};
+  const auto empty = [pinned](const std::vector<int64_t>& shape, c10::ScalarType type) {
+    return at::empty(shape, at::TensorOptions(type).pinned_memory(pinned));
+  };
+  part_ = {empty(sizes(dataset.shape()), input_type),
+           empty(sizes(dataset.target_shape()), dataset.target_type())};
   if (samples == 0) return;
   input_bytes_ = static_cast<int64_t>(part_.inputs.nbytes()) / samples;
   target_bytes_ = static_cast<int64_t>(part_.targets.nbytes()) / samples;

@@ -97,8 +97,10 @@ class Dataset : public SampleSource {
 // The tensors of a batch, to be filled sample by sample.
 class BatchSlots {
  public:
-  // `input_type`: that of the inputs, where it is not as they are stored.
-  BatchSlots(const Dataset& dataset, c10::ScalarType input_type, int64_t samples);
+  // `input_type`: that of the inputs, where it is not as they are stored. `pinned`: a GPU can copy
+  // from them by itself.
+  BatchSlots(const Dataset& dataset, c10::ScalarType input_type, int64_t samples,
+             bool pinned = false);
 
   // Requires a place in [0, samples).
   SampleSlot operator[](int64_t place) const {

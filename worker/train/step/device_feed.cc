@@ -13,26 +13,23 @@
 namespace muster::worker {
 namespace {
 
-// A tensor's place in pinned memory and on the device, with room for as many samples as it saw.
+// A tensor's place on the device, with room for as many samples as it saw.
 struct Place {
-  at::Tensor host;
   at::Tensor device;
 
   bool Fits(const at::Tensor& value) const {
-    return host.defined() && host.dtype() == value.dtype() && host.dim() == value.dim() &&
-           host.size(0) >= value.size(0) && host.sizes().slice(1) == value.sizes().slice(1);
+    return device.defined() && device.dtype() == value.dtype() && device.dim() == value.dim() &&
+           device.size(0) >= value.size(0) && device.sizes().slice(1) == value.sizes().slice(1);
   }
   void Make(const at::Tensor& value, c10::Device on) {
-    host = at::empty(value.sizes(), value.options().pinned_memory(true));
-    device = at::empty(value.sizes(), value.options().device(on));
+    device = at::empty(value.sizes(), at::TensorOptions(value.dtype()).device(on));
   }
-  // On the current stream. The value, which becomes the one on the device, must fit.
+  // On the current stream. The value, which becomes the one on the device, must fit. Its allocator
+  // gives pinned memory to nobody before the copy is over.
   void Copy(at::Tensor& value) const {
-    const int64_t samples = value.size(0);
-    const at::Tensor pinned = host.narrow(0, 0, samples);
-    pinned.copy_(value);
-    value = device.narrow(0, 0, samples);
-    value.copy_(pinned, /*non_blocking=*/true);
+    const at::Tensor host = value;
+    value = device.narrow(0, 0, host.size(0));
+    value.copy_(host, /*non_blocking=*/true);
   }
 };
 
@@ -50,7 +47,6 @@ class DeviceFeed::Slot {
   void NoteUse() { used_.record(Guard().getStream(device_)); }
 
   void Fill(Batch& batch) {
-    if (copied_.was_marked_for_recording()) copied_.synchronize();  // pinned memory is free again
     bool made = false;
     for (auto& [place, value] : {std::pair(&inputs_, &batch.inputs), {&targets_, &batch.targets}}) {
       if (place->Fits(*value)) continue;

@@ -1,9 +1,9 @@
 // Brings batches to the rank's device, one after the other.
 //
-// On a CPU they stay what they are. To a GPU a batch goes through pinned memory on a stream of its
-// own, beside what the device still computes of the step before, and into one of two sets of
-// tensors, which keep their addresses: a step that was captured as a graph would find its batch
-// there. The host waits for the copy of two batches before, which is over by then.
+// On a CPU they stay what they are. To a GPU a batch goes from the pinned memory that it was made
+// in (LoaderOptions::pinned), on a stream of its own, beside what the device still computes of the
+// step before, and into one of two sets of tensors, which keep their addresses: a step that was
+// captured as a graph would find its batch there. The host waits for none of it.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -213,11 +213,11 @@ std::unique_ptr<Loader> BuildLoader(const trainer_spec::JobSpec& spec, const Dat
                                     const Augmenter* augmenter, const RankPlace& place) {
   const trainer_spec::Train& train = spec.train;
   LoaderOptions options;
+  options.pinned = !place.device.is_cpu();
   options.threads = static_cast<int>(train.data.threads);
   if (options.threads == 0) {
-    options.threads = dataset.in_files()
-                          ? ThreadsFor(AvailableCpus(), spec.per_rank.cpus, place.ranks_here)
-                          : 1;
+    options.threads =
+        dataset.in_files() ? ThreadsFor(AvailableCpus(), spec.per_rank.cpus, place.ranks_here) : 1;
   }
   options.broken_limit = BrokenLimitOf(train.data);
   for (const trainer_spec::Data& source : SourcesOf(train.data)) {

@@ -38,8 +38,7 @@ absl::Status CheckConfusion(const trainer_spec::Train& train, const Dataset& dat
 }  // namespace
 
 absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                                     const RankPlace& place,
-                                     const SignOfLife& sign_of_life) {
+                                     const RankPlace& place, const SignOfLife& sign_of_life) {
   const trainer_spec::Train& train = spec.train;
   MUSTER_RETURN_IF_ERROR(CheckDevice(place.device));
   RankParts parts;

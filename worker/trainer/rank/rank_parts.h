@@ -45,9 +45,9 @@ struct RankParts {
   }
 };
 
-// What a rank can make before it meets the others: all but the gang, the strategy, the objective and
-// what that completes. START_FAILED or DATA_ERROR as compose.h says, and where this program cannot
-// compute on the device.
+// What a rank can make before it meets the others: all but the gang, the strategy, the objective
+// and what that completes. START_FAILED or DATA_ERROR as compose.h says, and where this program
+// cannot compute on the device.
 absl::StatusOr<RankParts> BuildParts(
     const trainer_spec::JobSpec& spec, FileSystem& fs, const RankPlace& place,
     const SignOfLife& sign_of_life = [] {});

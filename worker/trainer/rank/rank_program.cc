@@ -136,9 +136,9 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
 
   // Data first: what is missing here shows before anybody waits for anybody.
   host.Progress("load", 0, 0, 0);
-  MUSTER_ASSIGN_OR_RETURN(
-      RankParts parts, BuildParts(spec, fs, {device, launch.world_size, launch.local_world_size},
-                                  [&host] { host.KeepAlive(); }));
+  MUSTER_ASSIGN_OR_RETURN(RankParts parts,
+                          BuildParts(spec, fs, {device, launch.world_size, launch.local_world_size},
+                                     [&host] { host.KeepAlive(); }));
   const Recipe& recipe = parts.recipe;
   if (recipe.precision == Precision::kTf32 && device.is_cpu())
     Log(LogLevel::kInfo, "tf32_is_fp32_on_the_cpu");

@@ -32,8 +32,8 @@ absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& 
   Bench bench;
   MUSTER_ASSIGN_OR_RETURN(static_cast<RankParts&>(bench), BuildParts(spec, fs, place));
   const AheadPlan ahead = bench.loader->ahead();  // within the job's limit
-  bench.loader = BuildLoader(ShareOf(spec, gang->world_size()), *bench.dataset,
-                             bench.augmenter.get(), place);
+  bench.loader =
+      BuildLoader(ShareOf(spec, gang->world_size()), *bench.dataset, bench.augmenter.get(), place);
   bench.loader->SetAhead(ahead);
   MUSTER_RETURN_IF_ERROR(JoinParts(spec, fs, std::move(gang), bench));
   MUSTER_RETURN_IF_ERROR(StartFresh(bench.trainer()).status());
