@@ -31,8 +31,8 @@ void AddCommands(CLI::App& app, DataTool& tool) {
          "-o,--output", [&tool](const std::string& format) { tool.json = format == "json"; },
          "table or json")
       ->check(CLI::IsMember({"table", "json"}));
-  for (const auto add :
-       {AddIndex, AddVerify, AddStats, AddShow, AddCat, AddPack, AddSplit, AddBench}) {
+  for (const auto add : {AddIndex, AddVerify, AddStats, AddShow, AddCat, AddPack, AddSplit,
+                         AddBench, AddPreflight}) {
     add(app, tool);
   }
 }

@@ -16,7 +16,7 @@ namespace muster::cli {
 namespace {
 
 struct DataFlags {
-  std::string file;  // of `show`: the job
+  std::string file;  // of `show` and `preflight`: the job
   std::vector<std::string> sets;
 };
 
@@ -28,9 +28,10 @@ absl::StatusOr<ExitCode> RunData(std::vector<std::string> arguments,
   return static_cast<ExitCode>(code);
 }
 
-absl::StatusOr<ExitCode> RunDataShow(const DataFlags& flags, std::vector<std::string> rest,
-                                     Session& session) {
-  rest.insert(rest.begin(), "show");
+// `show` and `preflight` want the job resolved.
+absl::StatusOr<ExitCode> RunOfJob(const char* command, const DataFlags& flags,
+                                  std::vector<std::string> rest, Session& session) {
+  rest.insert(rest.begin(), command);
   if (flags.file.empty()) return RunData(std::move(rest), std::nullopt, session);
   MUSTER_ASSIGN_OR_RETURN(const std::string spec, ResolvedSpec(flags.file, flags.sets, session));
   rest.insert(rest.end(), {"--job", "-"});
@@ -47,6 +48,7 @@ constexpr char kDataFooter[] =
     "cat      write a sample's bytes to standard output\n"
     "pack     write shards that are quick to read, of data in any format\n"
     "split    hold out a share of each class of an image folder, as a tree of links\n"
+    "preflight  whether the job of -f job.yaml will find its data on this machine, as JSON\n"
     "bench    samples a second that this machine can feed, stage by stage\n"
     "\n"
     "`muster data COMMAND --help` shows what each takes.";
@@ -59,16 +61,22 @@ void AddData(CLI::App& app, Session& session, Verb& verb) {
   data->prefix_command();
   data->footer(kDataFooter);
   const auto flags = std::make_shared<DataFlags>();
-  CLI::App* show = data->add_subcommand("show", "")->group("");
-  show->fallthrough(false);
-  show->set_help_flag();
-  show->allow_extras();
-  show->add_option("-f,--file", flags->file, "the job file; `-` reads standard input");
-  show->add_option("--set", flags->sets, "path=value over the file's")->allow_extra_args(false);
-  data->callback([&session, &verb, data, show, flags] {
-    if (show->parsed()) {
-      verb = [&session, flags, rest = show->remaining()] {
-        return RunDataShow(*flags, rest, session);
+  std::vector<std::pair<const char*, CLI::App*>> of_jobs;
+  for (const char* name : {"show", "preflight"}) {
+    CLI::App* command = data->add_subcommand(name, "")->group("");
+    command->fallthrough(false);
+    command->set_help_flag();
+    command->allow_extras();
+    command->add_option("-f,--file", flags->file, "the job file; `-` reads standard input");
+    command->add_option("--set", flags->sets, "path=value over the file's")
+        ->allow_extra_args(false);
+    of_jobs.emplace_back(name, command);
+  }
+  data->callback([&session, &verb, data, of_jobs, flags] {
+    for (const auto& [name, command] : of_jobs) {
+      if (!command->parsed()) continue;
+      verb = [&session, flags, name = name, rest = command->remaining()] {
+        return RunOfJob(name, *flags, rest, session);
       };
       return;
     }

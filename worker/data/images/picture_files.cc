@@ -1,6 +1,5 @@
 #include "worker/data/images/picture_files.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -9,41 +8,10 @@
 #include "common/base/status_macros.h"
 #include "common/object_store/remote_path.h"
 #include "worker/data/formats/sample_reader.h"
+#include "worker/data/images/picture_set.h"
 
 namespace muster::worker {
 namespace {
-
-constexpr int64_t kFewestClasses = 2;
-
-absl::StatusOr<int64_t> CountClasses(const std::array<std::unique_ptr<SampleIndex>, 3>& splits,
-                                     int64_t given) {
-  const SampleIndex& train = *splits[0];
-  if (train.size() == 0) return absl::InvalidArgumentError("the training set has no pictures");
-  int64_t classes = given;
-  if (given == 0) {
-    classes = std::max<int64_t>(static_cast<int64_t>(train.class_names().size()),
-                                train.greatest_label() + 1);
-  }
-  for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
-    const SampleIndex& index = *splits[static_cast<size_t>(split)];
-    if (index.size() == 0) continue;
-    if (index.least_label() == kNoLabel) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("some pictures of the ", SplitName(split), " set have no class"));
-    }
-    if (index.greatest_label() >= classes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the ", SplitName(split), " set has the class ", index.greatest_label(),
-                       ", and there are ", classes,
-                       given == 0 ? " in the training set" : " by train.data.images.classes"));
-    }
-  }
-  if (classes < kFewestClasses) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("there is but ", classes, " class; training wants two at least"));
-  }
-  return classes;
-}
 
 // The files of a split lie all in one place.
 bool IsRemote(const SampleIndex& index) {
@@ -57,12 +25,9 @@ bool IsRemote(const SampleIndex& index) {
 absl::StatusOr<std::unique_ptr<Dataset>> PictureFiles::Create(
     std::shared_ptr<AnyFileSystem> files, std::array<std::unique_ptr<SampleIndex>, 3> splits,
     const PictureFilesConfig& config) {
-  MUSTER_ASSIGN_OR_RETURN(const int64_t classes, CountClasses(splits, config.classes));
+  MUSTER_ASSIGN_OR_RETURN(const int64_t classes, CountPictureClasses(splits, config.classes));
   std::string fingerprint =
-      absl::StrCat("pictures:", config.channels, "x", config.size, "x", config.size, ":",
-                   config.decoding.upright ? "upright" : "stored");
-  for (const std::unique_ptr<SampleIndex>& index : splits)
-    absl::StrAppend(&fingerprint, ":", index->fingerprint());
+      PictureSetFingerprint(splits, config.channels, config.size, config.decoding.upright);
   StorageOrder storage_order;
   if (config.storage_order) {
     MUSTER_ASSIGN_OR_RETURN(storage_order, StorageOrder::Of(*splits[0]));

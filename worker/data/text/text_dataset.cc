@@ -1,64 +1,19 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "worker/data/text/text_files.h"
 #include "worker/data/text/token_rows.h"
 
 namespace muster::worker {
 namespace {
 
 constexpr int64_t kVocabulary = 256;
-constexpr int kMostDepth = 32;  // of folders: links may lead back
 constexpr int64_t kBlocks = 20;
 constexpr int64_t kValidationBlock = 9;
 constexpr int64_t kTestBlock = 19;
 constexpr int64_t kMostRowsPerBlock = 64;
-
-struct TextFile {
-  std::string path;
-  uint64_t size_bytes = 0;
-};
-
-absl::Status AddFolder(FileSystem& fs, const std::string& folder, int depth,
-                       std::vector<TextFile>& files) {
-  if (depth > kMostDepth) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(folder, ": more than ", kMostDepth, " folders deep"));
-  }
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> entries, fs.List(folder));
-  for (const FileInfo& entry : entries) {
-    if (absl::StartsWith(entry.name, ".")) continue;
-    const std::string path = absl::StrCat(folder, "/", entry.name);
-    if (entry.is_directory) {
-      MUSTER_RETURN_IF_ERROR(AddFolder(fs, path, depth + 1, files));
-    } else {
-      files.push_back({path, entry.size_bytes});
-    }
-    if (files.size() > kMaxTextFiles) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(folder, ": more than ", kMaxTextFiles, " text files"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<TextFile>> FindFiles(FileSystem& fs, const std::string& path) {
-  std::vector<TextFile> files;
-  MUSTER_ASSIGN_OR_RETURN(const bool exists, fs.Exists(path));
-  if (!exists) {
-    return absl::NotFoundError(absl::StrCat(path, " is not there: name a text file or a folder"));
-  }
-  if (fs.List(path).ok()) {
-    MUSTER_RETURN_IF_ERROR(AddFolder(fs, path, 0, files));
-    if (files.empty()) return absl::NotFoundError(absl::StrCat(path, " holds no text file"));
-  } else {
-    MUSTER_ASSIGN_OR_RETURN(const uint64_t size_bytes, fs.FileSize(path));
-    files.push_back({path, size_bytes});
-  }
-  return files;
-}
 
 // A split of every 20 blocks: the others go to training.
 std::array<RowSplit, 3> SplitRows(std::shared_ptr<const TokenStore> tokens, int64_t rows) {
@@ -83,7 +38,7 @@ std::array<RowSplit, 3> SplitRows(std::shared_ptr<const TokenStore> tokens, int6
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadText(FileSystem& fs, const TextConfig& config) {
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<TextFile> files, FindFiles(fs, config.path));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<TextFile> files, FindTextFiles(fs, config.path));
   uint64_t total_bytes = 0;
   for (const TextFile& file : files) total_bytes += file.size_bytes;
   if (total_bytes > kMaxTextBytes) {

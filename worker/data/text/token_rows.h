@@ -48,7 +48,6 @@ struct TextConfig {
   int64_t context = 256;
 };
 inline constexpr uint64_t kMaxTextBytes = uint64_t{64} << 30;
-inline constexpr size_t kMaxTextFiles = 1'000'000;
 
 // Text as bytes. Rows are taken in at least 20 blocks of at most 64: of each 20 blocks, number 9
 // goes to validation and number 19 to test. NOT_FOUND when nothing is there; INVALID_ARGUMENT when

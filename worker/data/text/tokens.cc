@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <array>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -9,45 +7,13 @@
 #include "worker/data/text/token_file_rows.h"
 #include "worker/data/text/token_files.h"
 #include "worker/data/text/token_rows.h"
+#include "worker/data/text/token_splits.h"
 
 namespace muster::worker {
 namespace {
 
 absl::Status Bad(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(path, " ", what));
-}
-
-constexpr const char* kSplits[] = {"train", "val", "test"};
-// The files of each split; a split without any has those of the one before.
-using SplitFiles = std::array<std::vector<std::string>, 3>;
-
-absl::StatusOr<SplitFiles> FindSplits(FileSystem& fs, const std::string& folder) {
-  SplitFiles files;
-  for (size_t i = 0; i < files.size(); ++i) {
-    MUSTER_ASSIGN_OR_RETURN(files[i], FindTokenFiles(fs, folder, kSplits[i]));
-    if (files[i].empty() && i < 2) {
-      return absl::NotFoundError(absl::StrCat(folder, " has neither ", kSplits[i], ".bin nor ",
-                                              kSplits[i], ".npy, and no shard *_", kSplits[i],
-                                              "_*.bin"));
-    }
-    if (files[i].empty()) files[i] = files[1];
-  }
-  return files;
-}
-
-// SPLIT.bin and SPLIT.npy are read at once; other names are those of shards.
-bool AreShards(const SplitFiles& files) {
-  for (const std::vector<std::string>& paths : files) {
-    for (const std::string& path : paths) {
-      const std::string name = path.substr(path.rfind('/') + 1);
-      const bool plain =
-          std::any_of(std::begin(kSplits), std::end(kSplits), [&](const std::string& split) {
-            return name == absl::StrCat(split, ".bin") || name == absl::StrCat(split, ".npy");
-          });
-      if (!plain) return true;
-    }
-  }
-  return false;
 }
 
 absl::Status TooFew(const std::string& path, int64_t tokens, int64_t context) {
@@ -75,7 +41,7 @@ absl::StatusOr<RowSplit> ReadSplit(FileSystem& fs, const TokensConfig& config, c
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadWhole(FileSystem& fs, const TokensConfig& config,
-                                                   const SplitFiles& files) {
+                                                   const TokenSplitFiles& files) {
   BlockHasher hasher;
   std::array<RowSplit, 3> splits;
   for (size_t i = 0; i < splits.size(); ++i) {
@@ -83,7 +49,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadWhole(FileSystem& fs, const TokensC
       splits[2] = splits[1];
       continue;
     }
-    MUSTER_ASSIGN_OR_RETURN(splits[i], ReadSplit(fs, config, kSplits[i], files[i], hasher));
+    MUSTER_ASSIGN_OR_RETURN(splits[i], ReadSplit(fs, config, kTokenSplits[i], files[i], hasher));
   }
   return std::make_unique<TokenRows>(
       std::move(splits), config.context, config.vocabulary,
@@ -94,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadWhole(FileSystem& fs, const TokensC
 absl::StatusOr<std::unique_ptr<Dataset>> OpenShards(std::shared_ptr<FileSystem> fs,
                                                     std::shared_ptr<Prefetch> prefetch,
                                                     const TokensConfig& config,
-                                                    const SplitFiles& files) {
+                                                    const TokenSplitFiles& files) {
   std::vector<TokenWindows> windows;
   std::string fingerprint =
       absl::StrCat("token-shards-v1:", config.context, ":", config.vocabulary);
@@ -119,8 +85,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenShards(std::shared_ptr<FileSystem> 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadTokens(std::shared_ptr<FileSystem> fs,
                                                     const TokensConfig& config,
                                                     std::shared_ptr<Prefetch> prefetch) {
-  MUSTER_ASSIGN_OR_RETURN(const SplitFiles files, FindSplits(*fs, config.path));
-  if (AreShards(files)) return OpenShards(std::move(fs), std::move(prefetch), config, files);
+  MUSTER_ASSIGN_OR_RETURN(const TokenSplitFiles files, FindTokenSplits(*fs, config.path));
+  if (AreTokenShards(files)) return OpenShards(std::move(fs), std::move(prefetch), config, files);
   return ReadWhole(*fs, config, files);
 }
 

@@ -5,6 +5,7 @@ namespace muster::worker {
 namespace {
 
 constexpr int kMostToolThreads = 1024;
+constexpr uint64_t kMostSpecBytes = 16u << 20;
 
 }  // namespace
 
@@ -23,6 +24,16 @@ void AddThreads(CLI::App& command, int& threads) {
 }
 
 int ThreadsOr(int threads) { return threads > 0 ? threads : AvailableCores(); }
+
+absl::StatusOr<std::string> ReadSpec(const std::string& job, DataTool& tool) {
+  if (job != "-") return tool.local.ReadFile(job, kMostSpecBytes);
+  std::string text(kMostSpecBytes + 1, '\0');
+  tool.in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(tool.in.gcount()));
+  if (text.size() > kMostSpecBytes)
+    return absl::InvalidArgumentError("the spec on standard input is too long to be one");
+  return text;
+}
 
 absl::StatusOr<DataIndexes> OpenIndexes(DataTool& tool, const std::string& path, bool anew) {
   ProgressLine progress("index", 0);

@@ -1,5 +1,4 @@
 // `muster-data show`: where a sample lies and what it is; or what a step of a job made of it.
-#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -20,7 +19,6 @@ namespace {
 
 // Of a run: steps times a batch stays far below 2^63.
 constexpr uint64_t kMostSteps = 1'000'000'000'000;
-constexpr uint64_t kMostSpecBytes = 16u << 20;
 
 struct ShowFlags {
   std::string path, sample, split = "train";
@@ -140,16 +138,6 @@ void AddMix(const PairMix& mix, Facts& facts, nlohmann::json& json) {
                              {"width", window.width}};
   }
   facts.emplace_back("mixed by", text);
-}
-
-absl::StatusOr<std::string> ReadSpec(const std::string& job, DataTool& tool) {
-  if (job != "-") return tool.local.ReadFile(job, kMostSpecBytes);
-  std::string text(kMostSpecBytes + 1, '\0');
-  tool.in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(tool.in.gcount()));
-  if (text.size() > kMostSpecBytes)
-    return absl::InvalidArgumentError("the spec on standard input is too long to be one");
-  return text;
 }
 
 absl::Status WritePng(const SampleRecreation& recreation, std::vector<float> inputs,

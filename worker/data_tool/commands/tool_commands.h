@@ -35,6 +35,7 @@ void AddBench(CLI::App& app, DataTool& tool);
 void AddCat(CLI::App& app, DataTool& tool);
 void AddIndex(CLI::App& app, DataTool& tool);
 void AddPack(CLI::App& app, DataTool& tool);
+void AddPreflight(CLI::App& app, DataTool& tool);
 void AddShow(CLI::App& app, DataTool& tool);
 void AddSplit(CLI::App& app, DataTool& tool);
 void AddStats(CLI::App& app, DataTool& tool);
@@ -45,6 +46,9 @@ void AddPath(CLI::App& command, std::string& path);
 void AddSplitName(CLI::App& command, std::string& split);
 void AddThreads(CLI::App& command, int& threads);
 int ThreadsOr(int threads);  // the machine's cores for 0
+
+// The text of a job's resolved spec, of that file or, for -, of standard input.
+absl::StatusOr<std::string> ReadSpec(const std::string& job, DataTool& tool);
 
 // The indexes of the data at a path; shows how far it is while it makes them.
 absl::StatusOr<DataIndexes> OpenIndexes(DataTool& tool, const std::string& path, bool anew = false);

@@ -1,0 +1,29 @@
+// What is to be said of pictures in files as a whole, by their indexes: how many classes they have,
+// and their fingerprint.
+//
+// Used by picture_files.cc and by muster-data. Pure; needs nothing of torch.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/data/index/sample_index.h"
+
+namespace muster::worker {
+
+// Training, validation, test: as DataIndexes::splits.
+using PictureSplits = std::array<std::unique_ptr<SampleIndex>, 3>;
+
+// `given`: by train.data.images.classes; 0: as many as the training set's labels tell.
+// INVALID_ARGUMENT when a split has samples without a label or with one that is no class, when the
+// training set is empty, or has fewer than two classes.
+absl::StatusOr<int64_t> CountPictureClasses(const PictureSplits& splits, int64_t given);
+
+// Names the pictures and the way they are prepared: what ranks compare.
+std::string PictureSetFingerprint(const PictureSplits& splits, int64_t channels, int64_t size,
+                                  bool upright);
+
+}  // namespace muster::worker

@@ -1,0 +1,20 @@
+// Looks at data that are rows of numbers or text: see preflight.h, whose functions these are.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "common/fs/file_system.h"
+#include "trainer_spec/job_spec.h"
+#include "worker/data_tool/check/preflight.h"
+
+namespace muster::worker {
+
+// Headers, sizes and fingerprint; some rows, drawn by `seed`, have tokens of the vocabulary.
+absl::StatusOr<PreflightReport> PreflightTokens(FileSystem& data,
+                                                const trainer_spec::Tokens& tokens, uint64_t seed);
+absl::StatusOr<PreflightReport> PreflightText(FileSystem& data, const trainer_spec::Text& text);
+// Every row, where there are not too many.
+absl::StatusOr<PreflightReport> PreflightCsv(FileSystem& data, const trainer_spec::Csv& csv);
+// Headers and sizes.
+absl::StatusOr<PreflightReport> PreflightNumpy(FileSystem& data, const trainer_spec::Numpy& numpy);
+
+}  // namespace muster::worker
