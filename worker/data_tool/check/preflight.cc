@@ -21,19 +21,19 @@ namespace muster::worker {
 namespace {
 
 // So that each scan is decoded, but little is written.
-constexpr int32_t kTinySide = 8;
+constexpr int32_t kTriedSide = 8;
 
 // Whether the picture can be made an input of.
 absl::Status TryPicture(AnyFileSystem& data, const StoredPlace& place, PictureDecoder& decoder) {
   std::string bytes;
   MUSTER_RETURN_IF_ERROR(ReadStored(data, place, bytes));
-  std::array<uint8_t, kTinySide * kTinySide * 3> pixels;
+  std::array<uint8_t, kTriedSide * kTriedSide * 3> pixels;
   absl::StatusOr<PictureHeader> header = ReadPictureHeader(bytes);
   const absl::Status status =
       header.ok()
           ? decoder.Decode(
                 bytes, *header, {0, 0, header->width, header->height},
-                {.width = kTinySide, .height = kTinySide, .channels = 3, .pixels = pixels.data()})
+                {.width = kTriedSide, .height = kTriedSide, .channels = 3, .pixels = pixels.data()})
           : header.status();
   if (status.ok()) return status;
   return absl::Status(status.code(),
