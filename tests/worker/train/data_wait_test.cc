@@ -12,7 +12,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/worker/train/stuck_dataset.h"
 #include "tests/worker/train/training_run.h"
-#include "worker/data/sampler.h"
+#include "worker/data/order/sampler.h"
 #include "worker/train/run/failure.h"
 
 namespace muster::worker {

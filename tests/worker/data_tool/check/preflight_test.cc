@@ -148,7 +148,7 @@ TEST_F(PreflightTest, AStorageThatDoesNotAnswerIsUnavailable) {
 
 TEST_F(PreflightTest, DataThatAreMadeUpAreNotLookedAt) {
   trainer_spec::JobSpec spec;
-  spec.train.data.synthetic = trainer_spec::Synthetic();
+  spec.train.data.synthetic.emplace();
   EXPECT_THAT(Look(spec), StatusIs(StatusCode::kUnimplemented));
 }
 
