@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "tests/support/status_matchers.h"
@@ -147,9 +148,9 @@ TEST_F(PreflightTest, AStorageThatDoesNotAnswerIsUnavailable) {
 }
 
 TEST_F(PreflightTest, DataThatAreMadeUpAreNotLookedAt) {
-  trainer_spec::JobSpec spec;
-  spec.train.data.synthetic.emplace();
-  EXPECT_THAT(Look(spec), StatusIs(StatusCode::kUnimplemented));
+  const auto spec = std::make_unique<trainer_spec::JobSpec>();
+  spec->train.data.synthetic.emplace();
+  EXPECT_THAT(Look(*spec), StatusIs(StatusCode::kUnimplemented));
 }
 
 }  // namespace
