@@ -2,7 +2,7 @@
 //
 //   muster-bench-decode [FOLDER [ROUNDS [METHOD]]]
 //
-// Leaves the JPEGs and the crops in FOLDER, if one is given, for benchmarks/data/decode_rival.py.
+// Leaves the JPEGs in FOLDER, if one is given, for benchmarks/data/run.
 // Two sets: A, 500x375 of about 103 KB, as ImageNet's are, and B, 1024x768 of about 223 KB. The
 // methods take turns, each round over the same pictures; time is the thread's own on the processor,
 // and the best round counts, so that a machine with other work gives figures that can be used.
@@ -17,8 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-// libjpeg's header needs stdio's.
-#include <jpeglib.h>
 
 #include <algorithm>
 #include <cmath>
@@ -28,6 +26,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "benchmarks/data/plain_jpeg.h"
 #include "common/base/rng.h"
 #include "tests/worker/data/pictures/picture_makers.h"
 #include "worker/data/pictures/jpeg/jpeg_repack.h"
@@ -114,69 +113,6 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Plain libjpeg: the part, or the whole at full size; the pixels are thrown away, or kept.
-class PlainDecoder {
- public:
-  PlainDecoder() {
-    codec_.err = jpeg_std_error(&errors_);
-    jpeg_create_decompress(&codec_);
-    rows_.resize(16 * 4 * 1100);
-    for (size_t i = 0; i < 4; ++i) starts_[i] = rows_.data() + i * 4 * 1100;
-  }
-  ~PlainDecoder() { jpeg_destroy_decompress(&codec_); }
-
-  void Crop(const std::string& file, const CropBox& crop) {
-    Begin(file, JCS_EXT_RGBX);
-    unsigned scale = 1;
-    while (scale < 8 && crop.width >= static_cast<int>(2 * scale) * kOutput &&
-           crop.height >= static_cast<int>(2 * scale) * kOutput) {
-      scale *= 2;
-    }
-    codec_.scale_num = 8 / scale;
-    codec_.scale_denom = 8;
-    jpeg_start_decompress(&codec_);
-    const int by = static_cast<int>(scale);
-    JDIMENSION left = static_cast<JDIMENSION>(std::max(0, crop.x / by - 2));
-    JDIMENSION width =
-        std::min(codec_.output_width, static_cast<JDIMENSION>((crop.x + crop.width) / by + 2)) -
-        left;
-    jpeg_crop_scanline(&codec_, &left, &width);
-    const int above = std::max(0, crop.y / by - 2);
-    if (above > 0) jpeg_skip_scanlines(&codec_, static_cast<JDIMENSION>(above));
-    while (static_cast<int>(codec_.output_scanline) < (crop.y + crop.height) / by)
-      jpeg_read_scanlines(&codec_, starts_, 4);
-    jpeg_abort_decompress(&codec_);
-  }
-
-  // RGBX rows that a resizer may be given.
-  const std::vector<uint8_t>& Full(const std::string& file, int width, int height) {
-    const size_t stride = 4 * static_cast<size_t>(width);
-    full_.resize(stride * static_cast<size_t>(height) + RowResizer::kSlackBytes);
-    Begin(file, JCS_EXT_RGBX);
-    jpeg_start_decompress(&codec_);
-    while (codec_.output_scanline < codec_.output_height) {
-      JSAMPROW rows[4];
-      for (size_t i = 0; i < 4; ++i)
-        rows[i] = full_.data() + stride * std::min<size_t>(codec_.output_scanline + i, height - 1);
-      jpeg_read_scanlines(&codec_, rows, 4);
-    }
-    jpeg_finish_decompress(&codec_);
-    return full_;
-  }
-
- private:
-  void Begin(const std::string& file, J_COLOR_SPACE colours) {
-    jpeg_mem_src(&codec_, reinterpret_cast<const unsigned char*>(file.data()), file.size());
-    jpeg_read_header(&codec_, TRUE);
-    codec_.out_color_space = colours;
-  }
-
-  jpeg_decompress_struct codec_;
-  jpeg_error_mgr errors_;
-  std::vector<uint8_t> rows_, full_;
-  JSAMPROW starts_[4];
-};
-
 struct Method {
   const char* name;
   std::function<void(const BenchSet&, size_t file, size_t crop)> run;
@@ -196,7 +132,7 @@ void Resize(RowResizer& resizer, const std::vector<uint8_t>& pixels, int width, 
 
 void Measure(const BenchSet& set, int rounds, const std::string& only) {
   PictureDecoder decoder;
-  PlainDecoder plain;
+  PlainJpeg plain(kOutput, 1100);
   RowResizer resizer;
   std::vector<uint8_t> out(kOutput * kOutput * 3);
   const auto ours = [&](const std::string& file, const BenchSet& of, size_t crop) {
@@ -251,12 +187,6 @@ void Measure(const BenchSet& set, int rounds, const std::string& only) {
 }
 
 void WriteSet(const BenchSet& set, const std::string& folder) {
-  std::ofstream crops(absl::StrCat(folder, "/", set.name, ".crops"));
-  for (size_t crop = 0; crop < set.crops.size(); ++crop) {
-    const CropBox& box = set.crops[crop];
-    crops << set.name << "_" << crop / kCropsOfEach << ".jpg " << box.x << " " << box.y << " "
-          << box.width << " " << box.height << " " << set.flips[crop] << "\n";
-  }
   for (size_t i = 0; i < set.files.size(); ++i) {
     std::ofstream(absl::StrCat(folder, "/", set.name, "_", i, ".jpg"), std::ios::binary)
         << set.files[i];

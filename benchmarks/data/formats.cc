@@ -1,7 +1,8 @@
 // How fast the samples of each format are found, and how fast their bytes are read, with one thread
 // and files that are in the page cache, beside a copy of the same bytes in memory.
 //
-// Writes the files itself, one format after the other, and removes them. Prints a line for each.
+// Writes the files itself, one format after the other, and removes them; only Parquet, which Muster
+// does not write, it is given. Prints a line for each.
 #include <string.h>
 
 #include <algorithm>
@@ -11,12 +12,14 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
 #include "tests/support/temp_dir.h"
 #include "tests/worker/data/formats/support/format_bytes.h"
 #include "tests/worker/data/formats/support/lmdb_writer.h"
@@ -26,6 +29,9 @@
 #include "worker/data/formats/record_io.h"
 #include "worker/data/formats/tf_record.h"
 #include "worker/data/formats/web_dataset.h"
+#include "worker/data/parquet/image_rows.h"
+#include "worker/data/parquet/parquet_file.h"
+#include "worker/data/text/token_windows.h"
 
 namespace muster::worker {
 namespace {
@@ -37,6 +43,7 @@ struct Plan {
   int samples = 5000;
   size_t bytes = 103'000;  // of one; an ImageNet picture of 500x375
   int rounds = 3;          // the fastest counts
+  std::string parquet = {};
 };
 
 std::string KeyOf(int i) { return absl::StrFormat("class%03d/img_%07d", i % 100, i); }
@@ -162,6 +169,42 @@ void MeasureImageFolder(const Plan& plan) {
   });
 }
 
+absl::Status IndexParquet(FileSystem& fs, const std::string& path, SampleSink& sink) {
+  MUSTER_ASSIGN_OR_RETURN(const ParquetFile parquet, ParquetFile::Open(fs, path));
+  MUSTER_ASSIGN_OR_RETURN(const ImageColumns columns, FindImageColumns(parquet));
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t size, fs.FileSize(path));
+  const uint32_t file = sink.AddFile(path, size);
+  return ForEachImage(parquet, columns, [&](const ImageRow& row) {
+    return sink.Add({row.path, file, row.file_offset, row.bytes.size(), row.label});
+  });
+}
+
+void MeasureParquet(const Plan& plan) {
+  Measure(plan, "parquet", 1,
+          [&](FileSystem& fs, SampleSink& sink) { return IndexParquet(fs, plan.parquet, sink); });
+}
+
+// Rows of 1,024 tokens, widened to 64 bits each.
+void MeasureTokens(const Plan& plan) {
+  constexpr int64_t kContext = 1024;
+  TempDir dir;
+  const std::string path = dir / "train.bin";
+  std::ofstream(path, std::ios::binary)
+      << std::string(static_cast<size_t>(plan.samples) * plan.bytes / 2 * 2, '\1');
+  auto windows = TokenWindows::Open(PosixFileSystem(), {path}, kContext, /*vocabulary=*/50'257);
+  Check(windows.status());
+  std::vector<int64_t> row(kContext + 1), order(static_cast<size_t>(windows->rows()));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(1));
+  const double seconds = FastestOf(plan, [&] {
+    for (const int64_t number : order) Check(windows->ReadRow(number, row.data()));
+  });
+  const double rows = static_cast<double>(order.size());
+  absl::PrintF("%-13s %9.0f rows of %d tokens/s %6.2f GB/s read %6.2f GB/s made\n", "tokens",
+               rows / seconds, kContext, rows * kContext * 2 / seconds / 1e9,
+               rows * kContext * 8 / seconds / 1e9);
+}
+
 // Of so many bytes that no cache holds them, a sample's at a time into one buffer.
 void MeasureMemory(const Plan& plan) {
   const std::string all(size_t{512} << 20, 'x');
@@ -186,6 +229,7 @@ int main(int argc, char** argv) {
   CLI::App app("Measures finding and reading the samples of each data format");
   app.add_option("--samples", plan.samples, "In each format")->capture_default_str();
   app.add_option("--bytes", plan.bytes, "Of a sample")->capture_default_str();
+  app.add_option("--parquet", plan.parquet, "A file of such samples, not compressed");
   app.add_option("--rounds", plan.rounds, "The fastest of so many counts")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   muster::worker::MeasureMemory(plan);
@@ -194,5 +238,7 @@ int main(int argc, char** argv) {
   muster::worker::MeasureRecordIo(plan);
   muster::worker::MeasureLmdb(plan);
   muster::worker::MeasureImageFolder(plan);
+  if (!plan.parquet.empty()) muster::worker::MeasureParquet(plan);
+  muster::worker::MeasureTokens(plan);
   return 0;
 }

@@ -1,5 +1,5 @@
-// Decodes crops of pictures as a loader does, for pictures_against_pil.py and
-// benchmarks/data/decode_rival.py. Reads lines from standard input,
+// Decodes crops of pictures as a loader does, for pictures_against_pil.py. Reads
+// lines from standard input,
 //   FILE X Y WIDTH HEIGHT OUTPUT_WIDTH OUTPUT_HEIGHT CHANNELS FLIP UPRIGHT
 // and writes the pixels of all of them to standard output, one after the other.
 #include <fstream>
