@@ -390,7 +390,11 @@ const char* DataFormatName(DataFormat format) {
 }
 
 absl::StatusOr<FoundData> FindFormat(FileSystem& fs, const std::string& path) {
-  return FormatFinder(fs).Find(path);
+  // In an object store, "bucket//file" is another file than "bucket/file".
+  absl::string_view folder = path;
+  while (folder.size() > 1 && !absl::EndsWith(folder, "://") && absl::ConsumeSuffix(&folder, "/")) {
+  }
+  return FormatFinder(fs).Find(std::string(folder));
 }
 
 }  // namespace muster::worker

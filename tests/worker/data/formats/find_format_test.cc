@@ -188,6 +188,13 @@ TEST_F(FindFormatTest, ADatasetCardThatIsNotClearIsToldWithItsLine) {
   }
 }
 
+TEST_F(FindFormatTest, ASlashAtTheEndChangesNoPath) {
+  Write({"train-0.tar", "val-0.tar"});
+  const auto found = FindFormat(PosixFileSystem(), absl::StrCat(dir_.path(), "//"));
+  ASSERT_OK(found);
+  EXPECT_THAT(found->train, ElementsAre(dir_ / "train-0.tar"));
+}
+
 TEST_F(FindFormatTest, TakesARepositoryInTheHubsCache) {
   namespace fs = std::filesystem;
   const fs::path repository = dir_ / "datasets--org--name";
