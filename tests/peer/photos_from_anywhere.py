@@ -8,11 +8,8 @@ import io
 import json
 import os
 import random
-import shutil
 import sys
 import tarfile
-import tempfile
-import time
 import unittest
 
 ROOT = os.environ.get("MUSTER_SOURCE_DIR", os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -23,6 +20,7 @@ sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
 from PIL import Image  # noqa: E402
 
 from muster_gang import Gang, resolved_spec  # noqa: E402
+from interrupted_runs import InterruptedRuns  # noqa: E402
 from s3_stand_in import object_store, upload  # noqa: E402
 
 TRAIN, HELD_OUT = 120, 40  # of each photograph
@@ -80,10 +78,11 @@ def recipe(path):
     }
 
 
-class PhotosFromAnywhere(unittest.TestCase):
+class PhotosFromAnywhere(InterruptedRuns):
+    steps = STEPS
+
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="muster-photos-")
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.pictures = os.path.join(self.folder, "pictures")
         parts_of_photographs(self.pictures)
         self.environment = {"MUSTER_INDEX_DIR": os.path.join(self.folder, "index"),
@@ -94,28 +93,6 @@ class PhotosFromAnywhere(unittest.TestCase):
         spec["checkpoint"]["every_steps"] = 10
         return Gang(TRAINER, spec, os.path.join(self.folder, name), ranks=ranks,
                     environment={**self.environment, **(environment or {})}, **more)
-
-    def weights(self, name, step=STEPS):
-        """The bytes of the model that was saved at this step."""
-        root = os.path.join(self.folder, name, "checkpoints")
-        found = [entry for entry in os.listdir(root) if entry.startswith(f"step-{step}.")]
-        self.assertEqual(len(found), 1, os.listdir(root))
-        with open(os.path.join(root, found[0], "model.safetensors"), "rb") as file:
-            return file.read()
-
-    def kill_after(self, gang, step):
-        """Runs until a checkpoint of this step is there, then kills every rank. Returns it as a resume wants it."""
-        gang.start()
-        deadline = time.monotonic() + 300
-        while not any(line["step"] >= step for line in gang.committed):
-            self.assertLess(time.monotonic(), deadline, gang.log())
-            self.assertTrue(all(process.poll() is None for process in gang.processes), gang.log())
-            time.sleep(0.005)
-        gang.kill()
-        gang.wait()
-        newest = max(gang.committed, key=lambda line: line["step"])
-        self.assertLess(newest["step"], STEPS, "it was over before it was killed")
-        return [{"path": newest["path"], "step": newest["step"], "manifest_sha256": newest["manifest_sha256"]}]
 
     def test_a_run_from_an_object_store_that_was_killed_ends_with_the_bits_of_one_from_a_folder(self):
         whole = self.gang("whole", self.pictures, ranks=2).run(600)

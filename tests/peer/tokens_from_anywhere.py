@@ -7,10 +7,7 @@ that reads from S3 (moto), was killed in the middle, and went on.
 import glob
 import json
 import os
-import shutil
 import sys
-import tempfile
-import time
 import unittest
 
 ROOT = os.environ.get("MUSTER_SOURCE_DIR", os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -20,6 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
 import numpy as np  # noqa: E402
 
 from muster_gang import Gang, resolved_spec  # noqa: E402
+from interrupted_runs import InterruptedRuns  # noqa: E402
 from s3_stand_in import object_store, upload  # noqa: E402
 
 TRAINER = os.path.join(BIN, "muster-trainer")
@@ -70,10 +68,11 @@ def recipe(prose, code):
     }
 
 
-class TokensFromAnywhere(unittest.TestCase):
+class TokensFromAnywhere(InterruptedRuns):
+    steps = STEPS
+
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="muster-tokens-")
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         shards_of(text_of("README.md", "docs/**/*.md"), os.path.join(self.folder, "prose"))
         shards_of(text_of("controller/**/*.cc", "worker/train/**/*.cc"), os.path.join(self.folder, "code"))
 
@@ -82,27 +81,6 @@ class TokensFromAnywhere(unittest.TestCase):
         spec["checkpoint"]["every_steps"] = 10
         environment = {"MUSTER_DATA_CACHE": os.path.join(self.folder, "blocks"), **(environment or {})}
         return Gang(TRAINER, spec, os.path.join(self.folder, name), ranks=ranks, environment=environment, **more)
-
-    def weights(self, name):
-        root = os.path.join(self.folder, name, "checkpoints")
-        found = [entry for entry in os.listdir(root) if entry.startswith(f"step-{STEPS}.")]
-        self.assertEqual(len(found), 1, os.listdir(root))
-        with open(os.path.join(root, found[0], "model.safetensors"), "rb") as file:
-            return file.read()
-
-    def kill_after(self, gang, step):
-        """Runs until a checkpoint of this step is there, then kills every rank. Returns it as a resume wants it."""
-        gang.start()
-        deadline = time.monotonic() + 300
-        while not any(line["step"] >= step for line in gang.committed):
-            self.assertLess(time.monotonic(), deadline, gang.log())
-            self.assertTrue(all(process.poll() is None for process in gang.processes), gang.log())
-            time.sleep(0.005)
-        gang.kill()
-        gang.wait()
-        newest = max(gang.committed, key=lambda line: line["step"])
-        self.assertLess(newest["step"], STEPS, "it was over before it was killed")
-        return [{"path": newest["path"], "step": newest["step"], "manifest_sha256": newest["manifest_sha256"]}]
 
     def test_a_mixture_from_an_object_store_that_was_killed_ends_with_the_bits_of_one_from_a_disk(self):
         whole = self.gang("whole", self.folder + "/", ranks=2).run(600)
