@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "worker/data/base/data_fingerprint.h"
 #include "worker/data/images/compressed_picture.h"
 
 namespace muster::worker {
@@ -39,7 +40,7 @@ std::string Difference(const Dataset& a, const Dataset& b) {
 absl::StatusOr<std::unique_ptr<Mixture>> Mixture::Create(std::vector<Source> sources) {
   MUSTER_CHECK(!sources.empty(), "a mixture has sources");
   const Source& first = sources.front();
-  std::string fingerprint = "mixture";
+  std::vector<std::string> fingerprints;
   for (const Source& source : sources) {
     const std::string difference = Difference(*first.dataset, *source.dataset);
     if (!difference.empty()) {
@@ -48,9 +49,10 @@ absl::StatusOr<std::unique_ptr<Mixture>> Mixture::Create(std::vector<Source> sou
     }
     if (source.dataset->size(Split::kTrain) == 0)
       return absl::InvalidArgumentError(absl::StrCat("the source ", source.name, " is empty"));
-    absl::StrAppend(&fingerprint, "+", source.dataset->fingerprint());
+    fingerprints.push_back(source.dataset->fingerprint());
   }
-  return std::unique_ptr<Mixture>(new Mixture(std::move(sources), std::move(fingerprint)));
+  return std::unique_ptr<Mixture>(
+      new Mixture(std::move(sources), MixtureFingerprint(fingerprints)));
 }
 
 Mixture::Mixture(std::vector<Source> sources, std::string fingerprint)

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "worker/data/base/data_fingerprint.h"
 #include "worker/data/order/permutation.h"
 
 namespace muster::worker {
@@ -14,7 +14,7 @@ class Subset final : public Dataset {
   Subset(std::unique_ptr<Dataset> whole, Split split, int64_t samples)
       : Dataset(whole->shape(), {whole->input_type(), whole->target_type(), whole->target_shape()},
                 whole->classes(),
-                absl::StrCat(whole->fingerprint(), ":", SplitName(split), "=", samples),
+                SubsetFingerprint(whole->fingerprint(), split, static_cast<uint64_t>(samples)),
                 whole->pixels(), whole->class_names()),
         whole_(std::move(whole)),
         split_(split),

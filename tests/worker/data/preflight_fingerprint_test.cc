@@ -7,6 +7,8 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/object_store/cache/any_file_system.h"
@@ -15,6 +17,7 @@
 #include "tests/worker/data/pictures/picture_makers.h"
 #include "worker/data/images/picture_files.h"
 #include "worker/data/index/data_indexes.h"
+#include "worker/data/mixture.h"
 #include "worker/data/subset.h"
 #include "worker/data/text/token_rows.h"
 #include "worker/data_tool/check/preflight.h"
@@ -118,6 +121,24 @@ TEST_F(PreflightFingerprintTest, OfTokensAndTheirShards) {
     spec_.train.data.tokens = tokens;
     ExpectSame(ReadTokens(files_, {tokens.path, tokens.context, tokens.vocabulary}));
   }
+}
+
+TEST_F(PreflightFingerprintTest, OfAMixture) {
+  std::vector<Mixture::Source> sources;
+  trainer_spec::Mixture mixture;
+  for (const char* name : {"one", "other"}) {
+    Put(absl::StrCat(name, "/a.txt"), std::string(2000, name[1]));
+    trainer_spec::MixtureSource source;
+    source.text.emplace();
+    source.text->path = dir_ / name;
+    source.text->context = 16;
+    auto rows = ReadText(*files_, {source.text->path, source.text->context});
+    ASSERT_OK(rows);
+    sources.push_back({name, *std::move(rows)});
+    mixture.sources.push_back(source);
+  }
+  spec_.train.data.mixture = mixture;
+  ExpectSame(Mixture::Create(std::move(sources)));
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/rng.h"
 #include "common/base/status_macros.h"
+#include "worker/data/base/data_fingerprint.h"
 #include "worker/data/broken_samples.h"
 #include "worker/data/images/picture_set.h"
 #include "worker/data/index/data_indexes.h"
@@ -46,13 +46,9 @@ absl::Status TryPictures(AnyFileSystem& data, const DataIndexes& indexes, uint64
   PictureDecoder decoder;
   for (const Split split : OwnSplits(indexes)) {
     const SampleIndex& index = IndexOf(indexes, split);
-    const uint64_t tries = std::min(index.size(), kPreflightSamples);
-    for (uint64_t i = 0; i < tries; ++i) {
+    for (const uint64_t id : IdsToTry(index.size(), seed ^ static_cast<uint64_t>(split))) {
       MUSTER_RETURN_IF_ERROR(CheckInterrupted());
-      const uint64_t chance = SplitMix64(SplitMix64(seed ^ static_cast<uint64_t>(split)) + i);
-      MUSTER_ASSIGN_OR_RETURN(
-          const StoredPlace place,
-          PlaceOfSample(index, tries == index.size() ? i : chance % index.size()));
+      MUSTER_ASSIGN_OR_RETURN(const StoredPlace place, PlaceOfSample(index, id));
       ++report.tried;
       const absl::Status status = TryPicture(data, place, decoder);
       if (status.ok()) continue;
@@ -101,18 +97,18 @@ absl::StatusOr<PreflightReport> PreflightSources(AnyFileSystem& data, FileSystem
   if (!train.data.mixture.has_value())
     return PreflightSource(data, local, train.data, train.seed, progress);
   PreflightReport all;
-  all.fingerprint = "mixture";
+  std::vector<std::string> fingerprints;
   bool is_known = true;
   for (const trainer_spec::Data& source : SourcesOf(train.data)) {
     MUSTER_ASSIGN_OR_RETURN(const PreflightReport report,
                             PreflightSource(data, local, source, train.seed, progress));
     is_known = is_known && !report.fingerprint.empty();
-    absl::StrAppend(&all.fingerprint, "+", report.fingerprint);
+    fingerprints.push_back(report.fingerprint);
     for (size_t i = 0; i < all.samples.size(); ++i) all.samples[i] += report.samples[i];
     all.tried += report.tried;
     all.broken += report.broken;
   }
-  if (!is_known) all.fingerprint.clear();
+  if (is_known) all.fingerprint = MixtureFingerprint(fingerprints);
   return all;
 }
 
@@ -137,14 +133,13 @@ absl::StatusOr<PreflightReport> Preflight(AnyFileSystem& data, FileSystem& local
                                           const std::function<void(uint64_t)>& progress) {
   MUSTER_ASSIGN_OR_RETURN(PreflightReport report,
                           PreflightSources(data, local, spec.train, progress));
-  // As KeepSubset names a part of a set.
   const auto keep = [&report](Split split, uint64_t samples) {
     uint64_t& all = report.samples[static_cast<size_t>(split)];
     const bool known = all > 0 && !report.fingerprint.empty();
     if (samples > 0 && !known) report.fingerprint.clear();
     if (samples == 0 || samples >= all || !known) return;
     all = samples;
-    absl::StrAppend(&report.fingerprint, ":", SplitName(split), "=", samples);
+    report.fingerprint = SubsetFingerprint(report.fingerprint, split, samples);
   };
   keep(Split::kTrain, spec.train.data.subset);
   keep(Split::kValidation, spec.train.validate_samples);

@@ -42,10 +42,7 @@ absl::StatusOr<uint64_t> TotalBytes(FileSystem& data, const std::vector<std::str
 absl::Status TryRows(const TokenWindows& windows, int64_t context, uint64_t seed,
                      PreflightReport& report) {
   std::vector<int64_t> row(static_cast<size_t>(context) + 1);
-  const uint64_t rows = static_cast<uint64_t>(windows.rows());
-  const uint64_t tries = std::min(rows, kPreflightSamples);
-  for (uint64_t i = 0; i < tries; ++i) {
-    const uint64_t at = tries == rows ? i : SplitMix64(SplitMix64(seed) + i) % rows;
+  for (const uint64_t at : IdsToTry(static_cast<uint64_t>(windows.rows()), seed)) {
     ++report.tried;
     MUSTER_RETURN_IF_ERROR(windows.ReadRow(static_cast<int64_t>(at), row.data()));
   }
@@ -71,6 +68,13 @@ absl::StatusOr<std::string> WholeTokensFingerprint(FileSystem& data,
 }
 
 }  // namespace
+
+std::vector<uint64_t> IdsToTry(uint64_t samples, uint64_t seed) {
+  std::vector<uint64_t> ids(std::min(samples, kPreflightSamples));
+  for (uint64_t i = 0; i < ids.size(); ++i)
+    ids[i] = ids.size() == samples ? i : SplitMix64(SplitMix64(seed) + i) % samples;
+  return ids;
+}
 
 absl::StatusOr<PreflightReport> PreflightTokens(FileSystem& data,
                                                 const trainer_spec::Tokens& tokens, uint64_t seed) {

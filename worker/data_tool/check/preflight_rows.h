@@ -1,12 +1,18 @@
 // Looks at data that are rows of numbers or text: see preflight.h, whose functions these are.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
 #include "trainer_spec/job_spec.h"
 #include "worker/data_tool/check/preflight.h"
 
 namespace muster::worker {
+
+// Which of so many samples are tried: all of few, else kPreflightSamples, drawn by `seed`.
+std::vector<uint64_t> IdsToTry(uint64_t samples, uint64_t seed);
 
 // Headers, sizes and fingerprint; some rows, drawn by `seed`, have tokens of the vocabulary.
 absl::StatusOr<PreflightReport> PreflightTokens(FileSystem& data,
