@@ -4,18 +4,21 @@
 #include <memory>
 #include <sstream>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cli/commands/access/access_verbs.h"
+#include "cli/commands/cluster/completion.h"
+#include "cli/commands/cluster/join_token_verb.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/foreground.h"
 #include "cli/commands/trainer/model.h"
+#include "cli/grammar/man_page.h"
+#include "cli/grammar/verb_hints.h"
 #include "cli/session/cli_session.h"
 #include "cli/session/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/base/utf8.h"
 #include "common/base/version.h"
-#include "common/spec/tree/spec_fault.h"
 
 namespace muster::cli {
 namespace {
@@ -58,15 +61,27 @@ std::string CheckFormat(const std::string& text) {
 
 // In the order of --help.
 constexpr void (*kAddVerbs[])(CLI::App& app, Session& session, Verb& verb) = {
-    AddSubmit,  AddRun,     AddLs,     AddShow,  AddWatch, AddLogs,    AddMetrics, AddWait,
-    AddCancel,  AddControl, AddUpdate, AddNodes, AddTop,   AddProject, AddHistory, AddGoodput,
-    AddExplain, AddEvents,  AddCkpt,   AddLocal, AddModel, AddCheck,   AddData,    AddVersion};
+    AddSubmit,  AddRun,     AddLs,      AddShow,    AddWatch,  AddLogs,       AddMetrics,
+    AddWait,    AddCancel,  AddControl, AddUpdate,  AddNodes,  AddTop,        AddProject,
+    AddHistory, AddGoodput, AddCompare, AddExplain, AddEvents, AddCkpt,       AddLocal,
+    AddLogin,   AddConfig,  AddWhoAmI,  AddUser,    AddToken,  AddAudit,      AddJoinToken,
+    AddModel,   AddCheck,   AddData,    AddAdmin,   AddDebug,  AddCompletion, AddVersion};
 
 void AddGlobals(CLI::App& app, GlobalText& text, ContextFlags& context) {
   app.add_option("--addr", context.address,
                  "the controller, HOST:PORT (MUSTER_ADDR; else the saved context)");
+  app.add_option(
+      "--context", context.context,
+      "a cluster that you have logged in to, by its name (MUSTER_CONTEXT; `muster config` "
+      "lists them)");
   app.add_option("--token-file", context.token_file,
                  "file with the token (MUSTER_TOKEN_FILE, or MUSTER_TOKEN itself)");
+  app.add_option("--ca-file", context.ca_file,
+                 "certificates of the CA that signed the controller's; with them the connection is "
+                 "encrypted (MUSTER_CA_FILE)");
+  app.add_flag("--insecure", context.insecure,
+               "the token may go to another machine in plain text, without --ca-file "
+               "(MUSTER_INSECURE=1)");
   app.add_option("--timeout", text.timeout,
                  "longest time for each call (10s); for wait, watch, submit --wait, logs -f and "
                  "events -f: in all")
@@ -99,6 +114,7 @@ bool WantsJson(const std::vector<std::string>& args) {
 
 // Cuts off what stands behind `--` of a verb that takes a program: the parser must not touch it.
 std::vector<std::string> TakeProgram(std::vector<std::string>& args) {
+  if (!args.empty() && args[0] == "__complete") return {};  // it is to be seen
   const auto dashes = std::find(args.begin(), args.end(), "--");
   const bool takes_one = std::any_of(
       args.begin(), dashes, [](const std::string& arg) { return arg == "submit" || arg == "run"; });
@@ -106,18 +122,6 @@ std::vector<std::string> TakeProgram(std::vector<std::string>& args) {
   std::vector<std::string> program(dashes + 1, args.end());
   args.erase(dashes, args.end());
   return program;
-}
-
-// What CLI11 calls "a subcommand is required" although one was given: it was misspelt.
-absl::Status UnknownVerb(const CLI::App& app, const std::string& given) {
-  std::vector<std::string> verbs;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    verbs.push_back(verb->get_name());
-  }
-  const std::string nearest = NearestName(given, verbs);
-  return WithHint(absl::InvalidArgumentError(absl::StrCat("unknown verb `", given, "`")),
-                  nearest.empty() ? "`muster --help` shows what there is"
-                                  : absl::StrCat("did you mean `", nearest, "`?"));
 }
 
 // What is sent is UTF-8. Bytes that are not would arrive as something else, or not at all.
@@ -140,52 +144,67 @@ absl::Status Parse(CLI::App& app, const std::vector<std::string>& args, std::str
     std::ostringstream text;
     std::ostringstream fault;
     const int code = app.exit(error, text, fault);
-    // Also where it is the help of that verb that is asked for.
-    if (app.get_subcommands().empty() && !app.remaining().empty()) {
-      return UnknownVerb(app, app.remaining().front());
-    }
-    if (code == 0) {
+    // Also where it is the help of a verb that there is not which is asked for.
+    if (code == 0 && !HasUnknownVerb(app)) {
       shown = text.str();
       return absl::OkStatus();
     }
-    return WithHint(absl::InvalidArgumentError(error.what()),
-                    "`muster --help`, or `muster VERB --help`, shows what there is");
+    return UsageError(app, args, error);
   }
 }
 
-// What the arguments mean: a verb to run, or something to show.
-struct Reading {
-  Verb verb;
+// The whole command line: its flags and verbs, and what parsing makes of them.
+struct CommandLine {
+  explicit CommandLine(Session& session)
+      : app("Muster trains models on machines that come and go. `muster local up` starts one here.",
+            "muster") {
+    app.set_version_flag("--version", VersionLine("muster"));
+    app.require_subcommand(1);
+    app.fallthrough();
+    app.get_formatter()->column_width(28);
+    app.footer(kFooter);
+    AddGlobals(app, text, session.globals().context);
+    for (const auto add : kAddVerbs) add(app, session, verb);
+  }
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  CLI::App app;
   GlobalText text;
-  std::string shown;
+  Verb verb;
 };
 
-absl::StatusOr<Reading> Read(const std::vector<std::string>& args, Session& session) {
-  CLI::App app(
-      "Muster trains models on machines that come and go. `muster local up` starts one here.",
-      "muster");
-  app.set_version_flag("--version", VersionLine("muster"));
-  app.require_subcommand(1);
-  app.fallthrough();
-  app.get_formatter()->column_width(28);
-  app.footer(kFooter);
-  Reading reading;
-  AddGlobals(app, reading.text, session.globals().context);
-  for (const auto add : kAddVerbs) add(app, session, reading.verb);
-  MUSTER_RETURN_IF_ERROR(Parse(app, args, reading.shown));
-  return reading;
+// What programs ask, and people do not: the shells' completion, and the build for manual pages.
+constexpr char kCompleteVerb[] = "__complete";
+constexpr char kManVerb[] = "__man";
+
+// A page a file, into the folder.
+absl::StatusOr<ExitCode> WriteManPages(const CLI::App& app, const std::string& folder,
+                                       Session& session) {
+  for (const ManPage& page : ManPages(app, Version())) {
+    MUSTER_RETURN_IF_ERROR(
+        WriteFileAtomically(session.fs(), absl::StrCat(folder, "/", page.file), page.text));
+  }
+  return ExitCode::kDone;
 }
 
 // Runs the verb, or shows what was asked for instead. `json`: whether an error is to be told so.
 absl::StatusOr<ExitCode> Run(const std::vector<std::string>& args, Session& session, bool& json) {
   MUSTER_RETURN_IF_ERROR(CheckUtf8(args));
   MUSTER_RETURN_IF_ERROR(CheckUtf8(session.globals().program));
-  MUSTER_ASSIGN_OR_RETURN(const Reading reading, Read(args, session));
-  session.host().out << reading.shown;
-  if (!reading.verb) return ExitCode::kDone;
-  Resolve(reading.text, session.globals());
+  CommandLine line(session);
+  if (!args.empty() && args[0] == kCompleteVerb) {
+    PrintCompletion(line.app, {args.begin() + 1, args.end()}, session);
+    return ExitCode::kDone;
+  }
+  if (args.size() == 2 && args[0] == kManVerb) return WriteManPages(line.app, args[1], session);
+  std::string shown;
+  MUSTER_RETURN_IF_ERROR(Parse(line.app, args, shown));
+  session.host().out << shown;
+  if (!line.verb) return ExitCode::kDone;
+  Resolve(line.text, session.globals());
   json = IsJson(session.globals().format);
-  return reading.verb();
+  return line.verb();
 }
 
 }  // namespace

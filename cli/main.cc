@@ -9,12 +9,15 @@
 #include <vector>
 
 #include "cli/app.h"
+#include "common/base/code_version.h"
 #include "common/base/log.h"
+#include "common/base/version.h"
 #include "common/fs/file_system.h"
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   muster::SetLogProgram("muster");
+  muster::SetCommit(muster::CodeVersion());
   // Errors that concern people are told in their words.
   google::protobuf::SetLogHandler(nullptr);
   ::gpr_set_log_function([](gpr_log_func_args*) {});

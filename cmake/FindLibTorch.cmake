@@ -3,7 +3,8 @@
 # The wheel's own TorchConfig.cmake wants a whole CUDA toolkit next to a CUDA wheel, so it is not used.
 #   MUSTER_VENV   the virtual environment: -DMUSTER_VENV=, else the environment variable, else <source>/.venv
 #   MUSTER_CUDA   AUTO: CUDA when the wheel has libtorch_cuda.so and its headers are found; ON: or fail; OFF
-# Sets LibTorch_VERSION, LibTorch_CUDA (ON or OFF), LibTorch_PYTHON.
+# Sets LibTorch_VERSION, LibTorch_CUDA (ON or OFF), LibTorch_PYTHON, LibTorch_RPATH (where a build finds its libraries; an
+# installed program finds them by worker/trainer/launcher).
 if(NOT MUSTER_VENV)
   if(DEFINED ENV{MUSTER_VENV})
     set(MUSTER_VENV $ENV{MUSTER_VENV} CACHE PATH "Virtual environment that holds the torch wheel")
@@ -53,7 +54,7 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
     ${LibTorch_ROOT}/include ${LibTorch_ROOT}/include/torch/csrc/api/include)
   target_compile_definitions(LibTorch::LibTorch INTERFACE USE_C10D_GLOO)
   set(_libs ${_lib}/libtorch.so ${_lib}/libtorch_cpu.so ${_lib}/libc10.so)
-  set(_rpath ${_lib})
+  set(LibTorch_RPATH ${_lib})
   if(LibTorch_CUDA)
     # cccl holds nv/target, which a toolkit has beside its other headers and the wheels in a folder of its own.
     target_include_directories(LibTorch::LibTorch SYSTEM INTERFACE
@@ -61,12 +62,9 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
     target_compile_definitions(LibTorch::LibTorch INTERFACE USE_C10D_NCCL MUSTER_WITH_CUDA)
     list(APPEND _libs ${_lib}/libtorch_cuda.so ${_lib}/libc10_cuda.so ${LibTorch_CUDART})
     file(GLOB _nvidia ${_site}/nvidia/*/lib)
-    list(APPEND _rpath ${_nvidia})
+    list(APPEND LibTorch_RPATH ${_nvidia})
   endif()
   # --as-needed would drop the libraries that only register operators.
   set(_link "-Wl,--no-as-needed" ${_libs} "-Wl,--as-needed")
-  foreach(_dir ${_rpath})
-    list(APPEND _link "-Wl,-rpath,${_dir}")
-  endforeach()
   target_link_libraries(LibTorch::LibTorch INTERFACE ${_link})
 endif()

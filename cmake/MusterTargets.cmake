@@ -12,6 +12,7 @@ function(_muster_common target)
   target_link_libraries(${target} PUBLIC ${ARG_DEPS} PRIVATE muster_warnings)
   if(ARG_TORCH)
     target_link_libraries(${target} PUBLIC LibTorch::LibTorch)
+    set_target_properties(${target} PROPERTIES BUILD_RPATH "${LibTorch_RPATH}")
   endif()
 endfunction()
 

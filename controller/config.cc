@@ -1,18 +1,18 @@
 #include "controller/config.h"
 
-#include <arpa/inet.h>
-
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/daemon/daemon_options.h"
+#include "common/os/loopback.h"
 
 namespace muster::controller {
 namespace {
@@ -26,6 +26,9 @@ constexpr uint64_t kMinMetricsBytes = 16ull << 20;
 constexpr absl::Duration kMinForgetAfter = absl::Minutes(5);
 // As long as an agent lets ranks live without a controller, unless their job says otherwise.
 constexpr absl::Duration kMinForgetGoneAfter = absl::Hours(1);
+// A renewed one is in use within twice kTlsRefreshSeconds of the renewal.
+constexpr absl::Duration kMinCertificate = absl::Seconds(30);
+constexpr absl::Duration kMinBackupInterval = absl::Seconds(1);
 constexpr uint64_t kMinRecentJobs = 100;
 constexpr uint64_t kMinEndedJobs = 1000;
 
@@ -105,13 +108,39 @@ void DescribeOptions(CLI::App& app, Config& config) {
            "Of one job's logs so much is kept; beyond it the oldest go, while it runs too");
   AddBytes(app, "--job-metrics-max-bytes", &config.job_metrics_max_bytes,
            "Likewise of its points, as they are packed");
+  AddBytes(app, "--audit-max-bytes", &config.audit_max_bytes,
+           "Room for the record of changes and denials; the oldest rows go first");
   AddBytes(app, "--uploads-max-bytes", &config.uploads_max_bytes,
            "Room for the folders that people upload for their jobs");
+  app.add_option("--backup-dir", config.backup_dir,
+                 "Folder for backups of this controller alone, on another disk than --data-dir; it "
+                 "must be there. None are made without it")
+      ->type_name("DIR");
+  AddDuration(app, "--backup-every", &config.backup_every,
+              "How often a backup is made; 0: only by `muster admin backup`");
+  app.add_option("--backup-keep", config.backup_keep, "So many backups are kept, the newest")
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_flag("--accept-lost-history", config.accept_lost_history,
+               "After `musterd restore`: go on although workers have done more than the backup "
+               "knows; ranks that it does not know are ended");
   app.add_option("--calls-per-second", config.calls_per_second,
                  "Calls of one caller (token and address) beyond this wait: RESOURCE_EXHAUSTED; 0: "
                  "no bound")
       ->capture_default_str()
       ->type_name("N");
+  AddTlsFiles(app, &config.tls, "workers, which then show them instead of the token");
+  app.add_option("--autoscale", config.autoscale,
+                 "File that names pools whose workers are started and stopped with the queue, by a "
+                 "program or by Kubernetes")
+      ->type_name("FILE");
+  AddDuration(app, "--certificate-lifetime", &config.certificate_lifetime,
+              "A certificate that a machine gets by `muster-worker join` is valid for this long; "
+              "its agent renews it when two thirds have passed");
+  app.add_option("--scrape-token-file", config.scrape_token_file,
+                 "File with the token that readers of --http-listen show beyond loopback, where "
+                 "that port is encrypted, too; `musterd init` makes one")
+      ->type_name("FILE");
   app.add_flag("--insecure", config.insecure,
                "Listen beyond loopback although nothing is encrypted");
 }
@@ -125,18 +154,47 @@ absl::Status CheckDuration(absl::string_view name, absl::Duration value, absl::D
   return absl::OkStatus();
 }
 
-absl::Status CheckAddress(absl::string_view name, const std::string& address, bool insecure) {
+absl::Status CheckBackups(const Config& config) {
+  if (config.backup_every != absl::ZeroDuration()) {
+    MUSTER_RETURN_IF_ERROR(
+        CheckDuration("--backup-every", config.backup_every, kMinBackupInterval));
+  }
+  if (config.backup_keep == 0) {
+    return absl::InvalidArgumentError("--backup-keep: 0 would keep none; at least 1");
+  }
+  if (config.backup_dir.empty()) return absl::OkStatus();
+  std::error_code error;
+  const std::string data = std::filesystem::weakly_canonical(config.data_dir, error).string() + "/";
+  const std::string backups =
+      std::filesystem::weakly_canonical(config.backup_dir, error).string() + "/";
+  if (!error && absl::StartsWith(backups, data)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--backup-dir: ", config.backup_dir, " lies in --data-dir (", config.data_dir,
+                     "), and would be lost with it; choose a folder on another disk"));
+  }
+  return absl::OkStatus();
+}
+
+// `may_leave`: what goes over the address may go beyond loopback.
+absl::Status CheckAddress(absl::string_view name, const std::string& address, bool may_leave,
+                          absl::string_view way_out) {
   absl::StatusOr<HostPort> parsed = ParseHostPort(address);
   if (!parsed.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", parsed.status().message()));
   }
-  if (!insecure && !IsLoopback(parsed->host)) {
+  if (!may_leave && !IsLoopback(parsed->host)) {
     return absl::FailedPreconditionError(
         absl::StrCat(name, ": ", address,
                      " is not a loopback address, and nothing on it would be encrypted; use ",
-                     "127.0.0.1, or give --insecure if the network itself is trusted"));
+                     "127.0.0.1, ", way_out, " --insecure if the network itself is trusted"));
   }
   return absl::OkStatus();
+}
+
+// Whether it is served beyond loopback.
+bool Leaves(const std::string& address) {
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
+  return parsed.ok() && !IsLoopback(parsed->host);
 }
 
 }  // namespace
@@ -146,6 +204,9 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv) 
   CLI::App app{
       "musterd: Muster's controller. Queues and places training jobs and keeps their record.",
       "musterd"};
+  app.footer(
+      "`musterd init` makes a CA, certificates and a configuration; `musterd certify NAME` a "
+      "worker's certificate; `musterd restore FOLDER` makes a data folder of a backup.");
   DescribeOptions(app, result.config);
   MUSTER_ASSIGN_OR_RETURN(result.text, ParseDaemonOptions(app, argc, argv));
   if (!result.text.empty()) return result;
@@ -167,9 +228,17 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv) 
 
 absl::Status CheckConfig(const Config& config) {
   if (config.data_dir.empty()) return absl::InvalidArgumentError("--data-dir: is empty");
-  MUSTER_RETURN_IF_ERROR(CheckAddress("--listen", config.listen, config.insecure));
-  MUSTER_RETURN_IF_ERROR(CheckAddress("--worker-listen", config.worker_listen, config.insecure));
-  MUSTER_RETURN_IF_ERROR(CheckAddress("--http-listen", config.http_listen, config.insecure));
+  MUSTER_RETURN_IF_ERROR(CheckTlsFlags(config.tls));
+  const bool may_leave = config.insecure || !config.tls.empty();
+  constexpr char kGiveTls[] = "give --tls-ca, --tls-cert and --tls-key, or give";
+  MUSTER_RETURN_IF_ERROR(CheckAddress("--listen", config.listen, may_leave, kGiveTls));
+  MUSTER_RETURN_IF_ERROR(
+      CheckAddress("--worker-listen", config.worker_listen, may_leave, kGiveTls));
+  const bool guards = !config.tls.empty() && !config.scrape_token_file.empty();
+  MUSTER_RETURN_IF_ERROR(CheckAddress(
+      "--http-listen", config.http_listen, config.insecure || guards,
+      "give --tls-ca, --tls-cert, --tls-key and --scrape-token-file (`musterd init` makes them), "
+      "or give"));
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--heartbeat-interval", config.heartbeat_interval, kMinInterval));
   MUSTER_RETURN_IF_ERROR(CheckDuration("--suspect-after", config.suspect_after, kMinInterval));
@@ -204,6 +273,7 @@ absl::Status CheckConfig(const Config& config) {
     MUSTER_RETURN_IF_ERROR(
         CheckDuration("--forget-ended-after", config.forget_ended_after, kMinForgetAfter));
   }
+  MUSTER_RETURN_IF_ERROR(CheckBackups(config));
   if (config.recent_jobs < kMinRecentJobs) {
     return absl::InvalidArgumentError(
         absl::StrCat("--recent-jobs: ", config.recent_jobs, " is less than ", kMinRecentJobs));
@@ -212,6 +282,8 @@ absl::Status CheckConfig(const Config& config) {
     return absl::InvalidArgumentError(
         absl::StrCat("--max-ended-jobs: ", config.max_ended_jobs, " is less than ", kMinEndedJobs));
   }
+  MUSTER_RETURN_IF_ERROR(
+      CheckDuration("--certificate-lifetime", config.certificate_lifetime, kMinCertificate));
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--series-grace", config.series_grace, absl::ZeroDuration()));
   MUSTER_RETURN_IF_ERROR(
@@ -239,6 +311,15 @@ absl::Status CheckConfig(const Config& config) {
   return absl::OkStatus();
 }
 
+bool ServesUnencrypted(const Config& config) {
+  if (Leaves(config.http_listen) && !GuardsHttp(config)) return true;
+  return config.tls.empty() && (Leaves(config.listen) || Leaves(config.worker_listen));
+}
+
+bool GuardsHttp(const Config& config) {
+  return Leaves(config.http_listen) && !config.tls.empty() && !config.scrape_token_file.empty();
+}
+
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view address) {
   const auto bad = [&] {
     return absl::InvalidArgumentError(absl::StrCat("`", address, "` is not HOST:PORT"));
@@ -261,16 +342,6 @@ std::string JoinHostPort(const HostPort& address) {
   if (address.host.find(':') != std::string::npos)
     return absl::StrCat("[", address.host, "]:", address.port);
   return absl::StrCat(address.host, ":", address.port);
-}
-
-bool IsLoopback(absl::string_view host) {
-  if (host == "localhost") return true;
-  const std::string text(host);
-  in_addr v4{};
-  if (::inet_pton(AF_INET, text.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
-  in6_addr v6{};
-  if (::inet_pton(AF_INET6, text.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
-  return false;
 }
 
 }  // namespace muster::controller

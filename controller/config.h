@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/tls/tls_files.h"
 
 namespace muster::controller {
 
@@ -59,10 +60,23 @@ struct Config {
       8ull << 30;  // above it the longest finished jobs' points and logs go first
   uint64_t job_log_max_bytes = 256 << 20;    // of one job's logs; the oldest go
   uint64_t job_metrics_max_bytes = 1 << 30;  // of one job's points; likewise
+  uint64_t audit_max_bytes = 256ull << 20;   // of the record of changes and denials
   uint64_t uploads_max_bytes = 4ull << 30;   // of the folders that people uploaded, all together
+  std::string backup_dir;                    // empty: no backups are made
+  absl::Duration backup_every = absl::Hours(1);  // 0: only when somebody asks
+  uint32_t backup_keep = 24;                     // the newest so many stay
+  // For a data folder that `musterd restore` made: give up what the backup does not know.
+  bool accept_lost_history = false;
   uint32_t calls_per_second = 20'000;  // of each caller, with a burst of two seconds' worth; 0: any
-  bool insecure = false;               // listen beyond loopback without TLS
-  uint64_t max_descriptors = 4096;     // that this process may open; no flag: main finds out
+  // Not empty: both gRPC ports are encrypted, and agents show certificates that its CA signed
+  // instead of the token.
+  TlsFiles tls;
+  std::string autoscale;  // the file of autoscale/autoscale_file.h; empty: nothing is scaled
+  absl::Duration certificate_lifetime = absl::Hours(24 * 14);  // of those that joined machines get
+  // What readers of http_listen show beyond loopback, where it is encrypted by `tls`, too.
+  std::string scrape_token_file;
+  bool insecure = false;            // listen beyond loopback without TLS
+  uint64_t max_descriptors = 4096;  // that this process may open; no flag: main finds out
 };
 
 struct CommandLine {
@@ -78,6 +92,12 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv);
 // address beyond loopback without `insecure`.
 absl::Status CheckConfig(const Config& config);
 
+// Whether something is served beyond loopback that is not encrypted.
+bool ServesUnencrypted(const Config& config);
+
+// Whether the HTTP port is encrypted and wants the scrape token: beyond loopback, where it can.
+bool GuardsHttp(const Config& config);
+
 struct HostPort {
   std::string host;  // without brackets
   int port = 0;
@@ -87,8 +107,5 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view address);
 
 // "[::1]:7070" for a host with colons.
 std::string JoinHostPort(const HostPort& address);
-
-// 127.0.0.0/8, ::1 or "localhost".
-bool IsLoopback(absl::string_view host);
 
 }  // namespace muster::controller

@@ -10,10 +10,15 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/code_version.h"
 #include "common/base/log.h"
+#include "common/base/version.h"
 #include "common/daemon/descriptor_limit.h"
+#include "common/fs/file_system.h"
+#include "controller/backup/restore_command.h"
 #include "controller/config.h"
 #include "controller/server.h"
+#include "controller/setup/setup_command.h"
 
 namespace muster::controller {
 namespace {
@@ -36,14 +41,6 @@ int Fail(const absl::Status& status, int code) {
   return code;
 }
 
-bool ListensBeyondLoopback(const Config& config) {
-  for (const std::string* address : {&config.listen, &config.worker_listen, &config.http_listen}) {
-    const absl::StatusOr<HostPort> parsed = ParseHostPort(*address);
-    if (parsed.ok() && !IsLoopback(parsed->host)) return true;
-  }
-  return false;
-}
-
 // Until SIGTERM or SIGINT, which must be blocked.
 void WaitForEnd(const sigset_t& signals, bool warn) {
   const timespec interval = absl::ToTimespec(kInsecureWarning);
@@ -62,8 +59,33 @@ void WaitForEnd(const sigset_t& signals, bool warn) {
   }
 }
 
+int SetUp(int argc, char** argv) {
+  ::umask(077);
+  const absl::StatusOr<std::string> text =
+      RunSetupCommand(argc, argv, PosixFileSystem(), RealClock().Now());
+  if (!text.ok()) {
+    return Fail(text.status(), absl::IsInvalidArgument(text.status()) ? kExitUsage : kExitFailed);
+  }
+  std::fputs(text->c_str(), stdout);
+  return kExitOk;
+}
+
+int RestoreBackup(int argc, char** argv) {
+  ::umask(077);
+  const absl::StatusOr<std::string> text =
+      RunRestoreCommand(argc, argv, PosixFileSystem(), RealClock().Now());
+  if (!text.ok()) {
+    return Fail(text.status(), absl::IsInvalidArgument(text.status()) ? kExitUsage : kExitFailed);
+  }
+  std::fputs(text->c_str(), stdout);
+  return kExitOk;
+}
+
 int Main(int argc, char** argv) {
   SetLogProgram("musterd");
+  SetCommit(CodeVersion());
+  if (IsSetupCommand(argc, argv)) return SetUp(argc, argv);
+  if (IsRestoreCommand(argc, argv)) return RestoreBackup(argc, argv);
   const absl::StatusOr<CommandLine> line = ParseCommandLine(argc, argv);
   if (!line.ok()) return Fail(line.status(), kExitUsage);
   if (!line->text.empty()) {
@@ -100,7 +122,7 @@ int Main(int argc, char** argv) {
   };
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, clock, on_fatal);
   if (!server.ok()) return Fail(server.status(), kExitFailed);
-  WaitForEnd(signals, ListensBeyondLoopback(config));
+  WaitForEnd(signals, ServesUnencrypted(config));
   (*server)->Stop();
   return kExitOk;
 }

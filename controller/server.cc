@@ -6,16 +6,24 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/fs/file_system.h"
 #include "common/metrics/metric_names.h"
+#include "common/os/loopback.h"
+#include "common/rpc/token_file.h"
+#include "controller/autoscale/autoscale_file.h"
+#include "controller/autoscale/command_scaler.h"
+#include "controller/autoscale/kubernetes_scaler.h"
+#include "controller/backup/restore_command.h"
 #include "controller/controller_token.h"
 #include "controller/model/ledger_rules.h"
 #include "controller/model/rank_origin.h"
 #include "controller/this_boot.h"
+#include "controller/web/page.h"
 #include "controller/web/series.h"
 
 namespace muster::controller {
@@ -49,6 +57,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(config.data_dir));
   std::unique_ptr<Server> server(new Server(config, clock));
   MUSTER_ASSIGN_OR_RETURN(server->lock_, DataDirLock::Take(config.data_dir, "musterd"));
+  MUSTER_ASSIGN_OR_RETURN(const bool half_restored,
+                          fs.Exists(absl::StrCat(config.data_dir, "/", kRestoringMark)));
+  if (half_restored) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(config.data_dir,
+                     ": `musterd restore` did not get to its end here: run it "
+                     "again, with the same or another backup"));
+  }
   // Any other root may lie on storage that hangs or is away, which holds up no controller: agents
   // alone touch it.
   if (config.own_checkpoint_root) {
@@ -58,14 +74,32 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   const absl::Status removed = fs.RemoveFile(EndpointsPath(config));
   if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   MUSTER_ASSIGN_OR_RETURN(std::string token, LoadOrMakeToken(fs, config.data_dir + "/token"));
-  server->gate_ = std::make_unique<CallGate>(
-      std::move(token), server->families_, clock,
-      RateLimit{static_cast<double>(config.calls_per_second),
-                kBurstSeconds * static_cast<double>(config.calls_per_second)});
+  if (!config.tls.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(
+        server->tls_, TlsWatcher::Start(fs, clock, config.tls, config.data_dir + "/tls-in-use"));
+  }
+  const RateLimit limit{static_cast<double>(config.calls_per_second),
+                        kBurstSeconds * static_cast<double>(config.calls_per_second)};
+  std::optional<std::string> worker_token;
+  if (config.tls.empty()) worker_token = token;
+  server->token_ = token;
+  AccessOptions access;
+  access.path = config.data_dir + "/access.db";
+  access.audit_max_bytes = config.audit_max_bytes;
+  access.on_fatal = on_fatal;
+  MUSTER_ASSIGN_OR_RETURN(server->access_, AccessControl::Open(std::move(access), token, clock));
+  server->gate_ = std::make_unique<CallGate>(std::move(token), server->families_, clock, limit,
+                                             StreamPatience(), server->access_.get());
+  server->worker_gate_ =
+      std::make_unique<CallGate>(std::move(worker_token), server->families_, clock, limit);
+  MUSTER_RETURN_IF_ERROR(server->OpenEnrollment(on_fatal));
   MUSTER_RETURN_IF_ERROR(server->OpenDatabases(std::move(on_fatal)));
+  MUSTER_RETURN_IF_ERROR(server->OpenAutoscaler());
   MUSTER_RETURN_IF_ERROR(server->OpenUploads());
+  server->OpenBackups();
   MUSTER_RETURN_IF_ERROR(server->OpenPorts());
   MUSTER_RETURN_IF_ERROR(server->WriteEndpoints());
+  if (server->autoscaler_ != nullptr) server->autoscaler_->Start();
   server->ready_ = true;
   Log(LogLevel::kInfo, "started",
       {{"version", Version()},
@@ -105,6 +139,7 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   engine.quarantine.window = config_.quarantine_window;
   engine.quarantine.first = config_.quarantine_first;
   engine.quarantine.longest = config_.quarantine_longest;
+  engine.accept_lost_history = config_.accept_lost_history;
   engine.boot = ThisBoot();
   engine.on_fatal = on_fatal;
   MUSTER_ASSIGN_OR_RETURN(engine_, Engine::Open(std::move(engine), clock_));
@@ -125,6 +160,28 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   return absl::OkStatus();
 }
 
+absl::Status Server::OpenAutoscaler() {
+  if (config_.autoscale.empty()) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(AutoscaleSettings settings,
+                          LoadAutoscale(PosixFileSystem(), config_.autoscale));
+  if (settings.pools.empty()) return absl::OkStatus();
+  std::vector<Autoscaler::Pool> pools;
+  for (ScaledPool& pool : settings.pools) {
+    std::unique_ptr<Scaler> scaler;
+    if (pool.command.empty()) {
+      scaler = std::make_unique<KubernetesScaler>(std::move(pool.target), settings.kubernetes,
+                                                  PosixFileSystem());
+    } else {
+      scaler = std::make_unique<CommandScaler>(pool.scaling.pool, std::move(pool.command),
+                                               pool.command_timeout);
+    }
+    pools.push_back({std::move(pool.scaling), std::move(scaler)});
+  }
+  autoscaler_ =
+      std::make_unique<Autoscaler>(*engine_, clock_, families_, settings.every, std::move(pools));
+  return absl::OkStatus();
+}
+
 absl::Status Server::OpenUploads() {
   UploadStore::Options options;
   options.folder = config_.data_dir + "/uploads";
@@ -136,18 +193,73 @@ absl::Status Server::OpenUploads() {
   people_uploads_ =
       std::make_unique<UploadService>(*upload_thread_, *gate_, UploadService::Side::kPeople);
   agent_uploads_ =
-      std::make_unique<UploadService>(*upload_thread_, *gate_, UploadService::Side::kAgents);
+      std::make_unique<UploadService>(*upload_thread_, *worker_gate_, UploadService::Side::kAgents);
   return absl::OkStatus();
+}
+
+WorkersToCome Server::NewWorkers() {
+  if (autoscaler_ == nullptr) return {};
+  return {.could_hold = [this](const JobNeeds& needs) { return autoscaler_->CouldCome(needs); },
+          .hints = [this](const JobNeeds& needs) { return autoscaler_->Hints(needs); }};
+}
+
+absl::Status Server::OpenEnrollment(std::function<void(const absl::Status&)> on_fatal) {
+  EnrollerOptions options;
+  options.data_dir = config_.data_dir;
+  options.tls = config_.tls;
+  options.certificate_lifetime = config_.certificate_lifetime;
+  options.on_fatal = std::move(on_fatal);
+  MUSTER_ASSIGN_OR_RETURN(enroller_, Enroller::Open(std::move(options), PosixFileSystem(), clock_));
+  enroll_thread_ = std::make_unique<EnrollThread>(*enroller_);
+  renew_service_ = std::make_unique<RenewService>(*enroll_thread_, *worker_gate_);
+  return absl::OkStatus();
+}
+
+void Server::OpenBackups() {
+  if (!config_.backup_dir.empty()) {
+    BackupMaker::Sources sources;
+    sources.copy_databases = [this](const std::string& folder) {
+      MUSTER_RETURN_IF_ERROR(engine_->CopyDatabases(folder));
+      MUSTER_RETURN_IF_ERROR(ingest_->CopyTo(folder + "/metrics.db"));
+      MUSTER_RETURN_IF_ERROR(access_->CopyTo(folder + "/access.db"));
+      return enroll_thread_->CopyTo(folder + "/enrollment.db");
+    };
+    sources.term = [this] { return term(); };
+    sources.uploads = [this] {
+      std::vector<std::string> live;
+      for (const auto& [hash, ago] : ReferredUploads()) {
+        if (ago == absl::ZeroDuration()) live.push_back(hash);
+      }
+      return live;
+    };
+    backups_ = std::make_unique<BackupMaker>(BackupMaker::Options{.data_dir = config_.data_dir,
+                                                                  .backup_dir = config_.backup_dir,
+                                                                  .every = config_.backup_every,
+                                                                  .keep = config_.backup_keep,
+                                                                  .version = Version()},
+                                             std::move(sources), PosixFileSystem(), clock_);
+    backups_->Start();
+  }
+  admin_service_ = std::make_unique<AdminService>(backups_.get(), *engine_, *gate_);
 }
 
 absl::Status Server::OpenPorts() {
   job_service_ = std::make_unique<JobService>(
       *engine_, *ingest_, *gate_, clock_, config_.checkpoint_root,
-      [this](const std::string& hash) { return uploads_->Find(hash); });
-  worker_service_ = std::make_unique<WorkerService>(*engine_, *ingest_, *gate_);
-  web_ = std::make_unique<WebPages>(
-      WebOptions{config_.data_dir, config_.series_grace, config_.insecure}, *engine_, *ingest_,
-      families_, clock_);
+      [this](const std::string& hash) { return uploads_->Find(hash); }, NewWorkers());
+  page_service_ = std::make_unique<PageService>(*engine_, *ingest_, *gate_);
+  access_service_ = std::make_unique<AccessService>(
+      *access_, *gate_, absl::BytesToHexString(engine_->snapshot()->controller_id));
+  worker_service_ = std::make_unique<WorkerService>(*engine_, *ingest_, *worker_gate_);
+  WebOptions web{config_.data_dir, config_.series_grace, ServesUnencrypted(config_)};
+  if (backups_ != nullptr) {
+    web.backups = [this] {
+      BackupTimes times{.every = config_.backup_every};
+      if (const auto newest = backups_->newest()) times.newest = newest->manifest.finished;
+      return times;
+    };
+  }
+  web_ = std::make_unique<WebPages>(std::move(web), *engine_, *ingest_, families_, clock_);
   const uint64_t connections =
       config_.max_descriptors - std::min(config_.max_descriptors / 2, kOwnDescriptors);
   RpcServerOptions people{"people", config_.listen, kPeopleReceiveBytes, kPeopleMemoryBytes};
@@ -155,19 +267,56 @@ absl::Status Server::OpenPorts() {
                            kWorkerMemoryBytes};
   people.connections = BoundsOf(connections / 4);
   workers.connections = BoundsOf(connections - connections / 4);
-  people.check = workers.check = [this](absl::string_view, absl::string_view authorization) {
-    return gate_->CheckHeaders(authorization);
+  people.check = [this](absl::string_view path, absl::string_view authorization) {
+    // Who joins has no token yet.
+    return EnrollService::IsOpen(path) ? absl::OkStatus()
+                                       : gate_->CheckPersonHeaders(path, authorization);
   };
-  MUSTER_ASSIGN_OR_RETURN(people_,
-                          RpcServer::Start(people, {job_service_.get(), people_uploads_.get()}));
-  MUSTER_ASSIGN_OR_RETURN(workers_,
-                          RpcServer::Start(workers, {worker_service_.get(), agent_uploads_.get()}));
+  workers.check = [this](absl::string_view, absl::string_view authorization) {
+    return worker_gate_->CheckHeaders(authorization);
+  };
+  if (tls_ != nullptr) {
+    people.security = {.tls = tls_->files()};
+    workers.security = {.tls = tls_->files(),
+                        .of_known_clients = true,
+                        .check_certificate = [this](absl::string_view certificate) {
+                          return enroller_->CheckCertificate(certificate);
+                        }};
+  }
+  MUSTER_ASSIGN_OR_RETURN(
+      workers_, RpcServer::Start(
+                    workers, {worker_service_.get(), agent_uploads_.get(), renew_service_.get()}));
+  MUSTER_ASSIGN_OR_RETURN(const HostPort bound, ParseHostPort(workers_->address()));
+  EnrollServiceOptions enroll;
+  enroll.worker_port = static_cast<uint32_t>(bound.port);
+  enroll.close_streams = [this](const std::string& name) { worker_service_->CloseOf(name); };
+  enroll_service_ =
+      std::make_unique<EnrollService>(*enroll_thread_, *gate_, clock_, std::move(enroll));
+  MUSTER_ASSIGN_OR_RETURN(
+      people_, RpcServer::Start(
+                   people, {job_service_.get(), page_service_.get(), people_uploads_.get(),
+                            access_service_.get(), enroll_service_.get(), admin_service_.get()}));
+  return OpenHttp();
+}
+
+absl::Status Server::OpenHttp() {
+  JsonGateway::Options gateway;
+  MUSTER_ASSIGN_OR_RETURN(const HostPort listen, ParseHostPort(config_.http_listen));
+  if (IsLoopback(listen.host)) gateway.open_read_token = token_;
+  gateway_ = std::make_unique<JsonGateway>(people_->InProcessChannel(), std::move(gateway));
   HttpServer::Options http;
   http.listen = config_.http_listen;
+  if (GuardsHttp(config_)) {
+    http.identity_file = tls_->files().cert;
+    MUSTER_ASSIGN_OR_RETURN(http.token, ReadTokenFile(config_.scrape_token_file));
+    // The page itself tells nothing: what it shows it asks for with a person's token.
+    for (const auto& [path, handler] : PageHandlers()) http.open_paths.insert(path);
+  }
   MUSTER_ASSIGN_OR_RETURN(http_, HttpServer::Create(http, web_->Handlers([this] {
                             return ready_ ? absl::OkStatus()
                                           : absl::UnavailableError("starting or stopping");
-                          })));
+                          }),
+                                                    {{JsonGateway::kFolder, gateway_->Folder()}}));
   return absl::OkStatus();
 }
 
@@ -242,11 +391,16 @@ void Server::Stop() {
   // parts that still run.
   if (job_service_ != nullptr) job_service_->Stop();
   if (worker_service_ != nullptr) worker_service_->Stop();
+  if (backups_ != nullptr) backups_->BeginStop();
   if (people_ != nullptr) people_->Stop(kStopGrace);
   if (workers_ != nullptr) workers_->Stop(kStopGrace);
   if (http_ != nullptr) http_->Stop();
+  if (autoscaler_ != nullptr) autoscaler_->Stop();
   if (ingest_ != nullptr) ingest_->Stop();
   if (engine_ != nullptr) engine_->Stop();
+  // A copy that was being made has failed by now.
+  if (backups_ != nullptr) backups_->Stop();
+  if (access_ != nullptr) access_->Stop();
   if (lock_.has_value()) {
     // Nobody should look for a controller at addresses that are gone. A file left behind is removed
     // by the next start.

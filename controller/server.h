@@ -15,15 +15,25 @@
 #include "common/daemon/data_dir_lock.h"
 #include "common/metrics/http_server.h"
 #include "common/metrics/metric_families.h"
+#include "common/tls/tls_watcher.h"
+#include "controller/access/access_control.h"
+#include "controller/api/access_service.h"
+#include "controller/api/admin_service.h"
 #include "controller/api/calls/service_call.h"
+#include "controller/api/enroll_service.h"
 #include "controller/api/job_service.h"
+#include "controller/api/page_service.h"
 #include "controller/api/upload_service.h"
 #include "controller/api/worker_service.h"
+#include "controller/autoscale/autoscaler.h"
+#include "controller/backup/backup_maker.h"
 #include "controller/config.h"
 #include "controller/engine/engine.h"
+#include "controller/enroll/enroller.h"
 #include "controller/metrics/metrics_ingest.h"
 #include "controller/rpc/rpc_server.h"
 #include "controller/uploads/upload_store.h"
+#include "controller/web/gateway/json_gateway.h"
 #include "controller/web/web_pages.h"
 
 namespace muster::controller {
@@ -32,8 +42,9 @@ class Server {
  public:
   // Starts everything; on return all ports serve and endpoints.json is written. `on_fatal` runs, on
   // any thread, when a database can no longer be trusted: the process must end and start anew.
-  // `clock` outlives the server. Statuses: as DataDirLock::Take, LoadOrMakeToken, Engine::Open,
-  // MetricsIngest::Open, RpcServer::Start, HttpServer::Create.
+  // `clock` outlives the server. Statuses: as DataDirLock::Take, LoadOrMakeToken,
+  // AccessControl::Open, Engine::Open, MetricsIngest::Open, Enroller::Open, RpcServer::Start,
+  // HttpServer::Create.
   static absl::StatusOr<std::unique_ptr<Server>> Start(
       const Config& config, Clock& clock, std::function<void(const absl::Status&)> on_fatal);
   ~Server();  // stops
@@ -51,8 +62,13 @@ class Server {
   Server(Config config, Clock& clock);
 
   absl::Status OpenDatabases(std::function<void(const absl::Status&)> on_fatal);
+  absl::Status OpenAutoscaler();
   absl::Status OpenUploads();
+  WorkersToCome NewWorkers();
+  absl::Status OpenEnrollment(std::function<void(const absl::Status&)> on_fatal);
+  void OpenBackups();
   absl::Status OpenPorts();
+  absl::Status OpenHttp();
   absl::Status WriteEndpoints();
   std::vector<JobEnd> EndsOf(const std::vector<uint64_t>& jobs) const;  // as MetricsIngestOptions
   // The uploads that jobs refer to which have not ended.
@@ -60,23 +76,37 @@ class Server {
 
   const Config config_;
   Clock& clock_;
+  std::string token_;  // of people
   MetricFamilies families_;
   std::atomic<bool> ready_ = false;
   bool stopped_ = false;
   // Destroyed from the last to the first.
   std::optional<DataDirLock> lock_;
-  std::unique_ptr<CallGate> gate_;
+  std::unique_ptr<TlsWatcher> tls_;  // null: nothing is encrypted
+  std::unique_ptr<AccessControl> access_;
+  std::unique_ptr<CallGate> gate_;         // of people
+  std::unique_ptr<CallGate> worker_gate_;  // of agents
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<MetricsIngest> ingest_;
+  std::unique_ptr<Autoscaler> autoscaler_;  // null: nothing is scaled
   std::unique_ptr<UploadStore> uploads_;
+  std::unique_ptr<BackupMaker> backups_;  // null: none are made
+  std::unique_ptr<AdminService> admin_service_;
   std::unique_ptr<UploadThread> upload_thread_;
   std::unique_ptr<UploadService> people_uploads_;
   std::unique_ptr<UploadService> agent_uploads_;
+  std::unique_ptr<Enroller> enroller_;
+  std::unique_ptr<EnrollThread> enroll_thread_;
+  std::unique_ptr<EnrollService> enroll_service_;
+  std::unique_ptr<RenewService> renew_service_;
   std::unique_ptr<JobService> job_service_;
+  std::unique_ptr<PageService> page_service_;
+  std::unique_ptr<AccessService> access_service_;
   std::unique_ptr<WorkerService> worker_service_;
   std::unique_ptr<WebPages> web_;
   std::unique_ptr<RpcServer> people_;
   std::unique_ptr<RpcServer> workers_;
+  std::unique_ptr<JsonGateway> gateway_;
   std::unique_ptr<HttpServer> http_;
 };
 

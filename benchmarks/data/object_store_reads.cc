@@ -1,7 +1,7 @@
 // Reads 256 MiB from a server on loopback that takes its time for each request, side by side: curl
 // in one transfer, the client range by range, and the cache, cold with hints and warm.
 //
-//   object_store_reads [--latency-ms 20] [--mib 256] [--threads 16]
+//   muster-bench-object-store [--latency-ms 20] [--mib 256] [--threads 16]
 //
 // Prints one line a way: MiB/s, requests, bytes sent. The server is in this process, so all share
 // its cores; read the rows against curl's.

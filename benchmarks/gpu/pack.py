@@ -65,19 +65,13 @@ def torch_of(build):
     return version, cuda.group(1) if cuda else None, os.path.join(folder, "lib")
 
 
-def code_version(build):
-    with open(os.path.join(build, "generated/common/base/code_version.h")) as header:
-        return re.search(r'"(.*)"', header.read()).group(1)
-
-
-def describe(build, trainer, torch, cuda, files):
+def describe(trainer, torch, cuda, files):
     symbols = said_by(["nm", "--dynamic", "--undefined-only", trainer])
     needs = re.findall(r"Name: GLIBC_([\d.]+)", "".join(said_by(["readelf", "--version-info", path])
                                                         for path in [trainer, *files]))
     return {
         "format": 1,
-        "muster": said_by([trainer, "--version"]).strip(),
-        "code": code_version(build),
+        "muster": said_by([trainer, "--version"]).strip(),  # with the commit
         "torch": torch,
         "cuda": cuda if "c10d16ProcessGroupNCCL" in symbols else None,
         "cxx11_abi": "NSt7__cxx11" in symbols,
@@ -115,7 +109,7 @@ def pack(source, build, folder):
         else:
             shutil.copy(path, target)
     shutil.copy(os.path.join(source, "scripts/gpu-check"), os.path.join(folder, "gpu-check"))
-    manifest = describe(build, trainer, torch, cuda, libraries.values())
+    manifest = describe(trainer, torch, cuda, libraries.values())
     manifest["libraries"] = sorted(libraries)
     with open(os.path.join(folder, "manifest.json"), "w") as file:
         json.dump(manifest, file, indent=2)

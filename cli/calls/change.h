@@ -44,8 +44,8 @@ class Patience {
 // An interrupt ends it where there is a guard. What was sent may have been done all the same, as
 // after UNAVAILABLE and DEADLINE_EXCEEDED. `lost_tries`, where given, is raised by one for each
 // try that reached the controller and was made again all the same: each may have been done.
-template <typename Request, typename Response>
-absl::StatusOr<Response> SendChange(Session& session, UnaryMethod<Jobs, Request, Response> method,
+template <typename Stub, typename Request, typename Response>
+absl::StatusOr<Response> SendChange(Session& session, UnaryMethod<Stub, Request, Response> method,
                                     const Request& request, InterruptGuard* guard = nullptr,
                                     int* lost_tries = nullptr) {
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());

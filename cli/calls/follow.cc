@@ -1,6 +1,7 @@
 #include "cli/calls/follow.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cli/output/views/views.h"
@@ -61,6 +62,7 @@ absl::StatusOr<v1::JobSummary> FollowJob(
   *request.mutable_job() = job;
   v1::JobSummary last;
   Reconnect reconnect(session, guard);
+  bool completed = false;
   while (true) {
     const absl::Duration left = end - SteadyNow();
     ReadCall stream(&Jobs::WatchJob, request, client->endpoint(), left, guard);
@@ -86,6 +88,11 @@ absl::StatusOr<v1::JobSummary> FollowJob(
     }
     const absl::Status error =
         stream_end.ok() ? absl::OkStatus() : client->Explain(stream_end, limit);
+    if (absl::IsNotFound(error) && request.job().has_name() && !std::exchange(completed, true)) {
+      MUSTER_ASSIGN_OR_RETURN(const bool again, client->CompleteName(*request.mutable_job(),
+                                                                     session.timeout(), &guard));
+      if (again) continue;
+    }
     MUSTER_RETURN_IF_ERROR(reconnect.OnDisconnected(error, stream_end.reached));
   }
 }

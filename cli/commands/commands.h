@@ -19,9 +19,12 @@ namespace muster::cli {
 
 using Verb = std::function<absl::StatusOr<ExitCode>()>;
 
+void AddAdmin(CLI::App& app, Session& session, Verb& verb);
 void AddCancel(CLI::App& app, Session& session, Verb& verb);
 void AddCkpt(CLI::App& app, Session& session, Verb& verb);
+void AddCompare(CLI::App& app, Session& session, Verb& verb);
 void AddControl(CLI::App& app, Session& session, Verb& verb);  // hold, release, suspend, ...
+void AddDebug(CLI::App& app, Session& session, Verb& verb);
 void AddEvents(CLI::App& app, Session& session, Verb& verb);
 void AddExplain(CLI::App& app, Session& session, Verb& verb);
 void AddGoodput(CLI::App& app, Session& session, Verb& verb);

@@ -37,26 +37,30 @@ std::string LogText::Lines(const v1::StreamLogsResponse& fresh) {
   std::string text;
   if (fresh.lost_bytes() > 0) {
     // They may have ended the line that is begun.
-    if (!partial.empty()) text += Line(key, std::exchange(partial, ""));
+    if (!partial.empty()) text += Written(key, std::exchange(partial, ""));
     text += Line(key, absl::StrCat("[", fresh.lost_bytes(), " bytes of output are lost here]"));
   }
   partial += fresh.text();
   size_t start = 0;
   for (size_t end = partial.find('\n'); end != std::string::npos; end = partial.find('\n', start)) {
-    text += Line(key, absl::string_view(partial).substr(start, end - start));
+    text += Written(key, absl::string_view(partial).substr(start, end - start));
     start = end + 1;
   }
   partial.erase(0, start);
-  if (partial.size() > kMaxPartial) text += Line(key, std::exchange(partial, ""));
+  if (partial.size() > kMaxPartial) text += Written(key, std::exchange(partial, ""));
   return text;
 }
 
 std::string LogText::Rest() {
   std::string text;
   for (auto& [key, stream] : streams_) {
-    if (!stream.partial.empty()) text += Line(key, std::exchange(stream.partial, ""));
+    if (!stream.partial.empty()) text += Written(key, std::exchange(stream.partial, ""));
   }
   return text;
+}
+
+std::string LogText::Written(const Key& key, absl::string_view line) const {
+  return wanted_ == nullptr || wanted_(line) ? Line(key, line) : "";
 }
 
 std::string LogText::Line(const Key& key, absl::string_view line) const {

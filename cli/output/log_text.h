@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "muster/v1/job_service.pb.h"
@@ -18,7 +20,10 @@ class LogText {
  public:
   // With `prefix` each line starts with "a1.r0 | ": attempt 1, rank 0. `tame`: for a terminal,
   // which a program's output shall not steer (ForTerminal).
-  explicit LogText(bool prefix, bool tame = false) : prefix_(prefix), tame_(tame) {}
+  // `wanted`, where there is one: only such lines, as the rank wrote them.
+  using Wanted = std::function<bool(absl::string_view line)>;
+  explicit LogText(bool prefix, bool tame = false, Wanted wanted = nullptr)
+      : prefix_(prefix), tame_(tame), wanted_(std::move(wanted)) {}
 
   // The part of the chunk that was not seen before; offset, text and lost_bytes are cut to it.
   v1::StreamLogsResponse Fresh(v1::StreamLogsResponse chunk);
@@ -38,9 +43,12 @@ class LogText {
     std::string partial;
   };
   std::string Line(const Key& key, absl::string_view line) const;
+  // The same for a line of the rank's, unless it is not wanted.
+  std::string Written(const Key& key, absl::string_view line) const;
 
   const bool prefix_;
   const bool tame_;
+  const Wanted wanted_;
   std::map<Key, Stream> streams_;
 };
 

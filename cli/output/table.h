@@ -28,6 +28,9 @@ class Table {
   void Add(std::vector<std::string> cells);
 
   bool empty() const { return rows_.empty(); }
+  const std::vector<Column>& columns() const { return columns_; }
+  // Cells as they are shown.
+  const std::vector<std::vector<std::string>>& rows() const { return rows_; }
 
   // Lines that end in a newline, without trailing blanks.
   std::string Render(bool header, size_t width = kTableWidth) const;

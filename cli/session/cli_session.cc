@@ -11,6 +11,7 @@ namespace muster::cli {
 absl::StatusOr<Client*> Session::Connect() {
   if (client_ == nullptr) {
     MUSTER_ASSIGN_OR_RETURN(Endpoint endpoint, FindController(host_, fs_, globals_.context));
+    MUSTER_RETURN_IF_ERROR(CheckMaySend(endpoint));
     client_ = std::make_unique<Client>(std::move(endpoint));
   }
   return client_.get();

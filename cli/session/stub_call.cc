@@ -8,7 +8,8 @@
 namespace muster::cli {
 
 StubCall::StubCall(const Endpoint& endpoint, absl::Duration timeout, InterruptGuard* guard)
-    : channel_(MakeChannel({.address = endpoint.address})), guard_(guard) {
+    : channel_(MakeChannel({.address = endpoint.address, .tls = {.ca = endpoint.ca_file}})),
+      guard_(guard) {
   AddToken(context_, endpoint.token);
   context_.set_deadline(absl::ToChronoTime(WallNow() + timeout));
   if (guard_ != nullptr) guard_->Set([this] { context_.TryCancel(); });

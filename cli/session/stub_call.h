@@ -15,13 +15,17 @@
 #include "cli/session/context.h"
 #include "cli/session/host.h"
 #include "cli/session/interrupt.h"
+#include "muster/v1/access_service.grpc.pb.h"
+#include "muster/v1/admin_service.grpc.pb.h"
 #include "muster/v1/job_service.grpc.pb.h"
 #include "muster/v1/upload_service.grpc.pb.h"
 
 namespace muster::cli {
 
+using Admin = v1::AdminService::Stub;
 using Jobs = v1::JobService::Stub;
 using Uploads = v1::UploadService::Stub;
+using Access = v1::AccessService::Stub;
 
 // Methods of the stubs: &Jobs::GetJob, &Jobs::WatchJob.
 template <typename Stub, typename Request, typename Response>

@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/protocol/name_rule.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::cli {
@@ -11,7 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxNameBytes = 63;
 
 // Bytes that are no UTF-8 come out as another character.
 std::string Dump(const json& value) {
@@ -30,7 +30,7 @@ std::string JobNameOf(absl::string_view program) {
     c = absl::ascii_tolower(static_cast<unsigned char>(c));
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '-';
   }
-  name = name.substr(0, kMaxNameBytes);
+  name = name.substr(0, kMostNameBytes);
   const size_t first = name.find_first_not_of('-');
   if (first == std::string::npos) return "command";
   return name.substr(first, name.find_last_not_of('-') - first + 1);

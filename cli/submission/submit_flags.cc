@@ -63,12 +63,22 @@ void AddPools(const std::string& pools, Overrides& out) {
   }
 }
 
-void AddRanks(const std::string& ranks, Overrides& out) {
+// N or MIN:MAX, as the spec has it.
+std::string RanksValue(absl::string_view ranks) {
   const size_t colon = ranks.find(':');
-  out.Add("ranks", colon == std::string::npos
-                       ? ranks
-                       : absl::StrCat("{min: ", ranks.substr(0, colon),
-                                      ", max: ", ranks.substr(colon + 1), "}"));
+  if (colon == absl::string_view::npos) return std::string(ranks);
+  return absl::StrCat("{min: ", ranks.substr(0, colon), ", max: ", ranks.substr(colon + 1), "}");
+}
+
+// `--set ranks=1:3` is taken as `--ranks 1:3` is. What is YAML of its own is left as it is.
+std::vector<std::string> WithRanksAsSpec(std::vector<std::string> sets) {
+  constexpr absl::string_view kRanks = "ranks=";
+  for (std::string& set : sets) {
+    absl::string_view value = set;
+    if (!absl::ConsumePrefix(&value, kRanks) || absl::StrContains(value, "{")) continue;
+    set = absl::StrCat(kRanks, RanksValue(value));
+  }
+  return sets;
 }
 
 absl::Status AddPriority(const std::string& text, Overrides& out) {
@@ -171,7 +181,7 @@ void AddJobFlags(CLI::App& command, SubmitFlags& flags) {
 }
 
 void AddSubmitFlags(CLI::App& command, SubmitFlags& flags) {
-  command.add_option("-f,--file", flags.file, "the job in YAML or JSON; - is stdin");
+  command.add_option("-f,--file,FILE", flags.file, "the job in YAML or JSON; - is stdin");
   AddJobFlags(command, flags);
   command.add_option("--begin", flags.begin, "not before: 2026-11-22T10:00:00Z, or now+2h");
   command
@@ -196,7 +206,7 @@ void AddSubmitFlags(CLI::App& command, SubmitFlags& flags) {
 }
 
 absl::StatusOr<std::vector<std::string>> SpecOverrides(const SubmitFlags& flags, absl::Time now) {
-  Overrides out(flags.sets);
+  Overrides out(WithRanksAsSpec(flags.sets));
   out.AddIf("name", flags.name);
   out.AddIf("project", flags.project);
   out.AddPairs("tags", flags.tags);
@@ -206,7 +216,7 @@ absl::StatusOr<std::vector<std::string>> SpecOverrides(const SubmitFlags& flags,
   if (flags.gpu_type.has_value()) out.AddText("per_rank.gpu_type", *flags.gpu_type);
   out.AddIf("per_rank.cpus", flags.cpus);
   if (flags.memory.has_value()) out.AddText("per_rank.memory", *flags.memory);
-  if (flags.ranks.has_value()) AddRanks(*flags.ranks, out);
+  if (flags.ranks.has_value()) out.Add("ranks", RanksValue(*flags.ranks));
   if (flags.priority.has_value()) MUSTER_RETURN_IF_ERROR(AddPriority(*flags.priority, out));
   MUSTER_RETURN_IF_ERROR(AddTime("scheduling.begin", flags.begin, now, out));
   MUSTER_RETURN_IF_ERROR(AddTime("scheduling.deadline", flags.deadline, now, out));

@@ -1,4 +1,4 @@
-#include "common/base/code_version.h"
+#include "common/base/built_commit.h"
 
 #include "common/base/version.h"
 

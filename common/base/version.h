@@ -19,7 +19,7 @@ std::string Version();
 // is linked again after each commit.
 std::string CodeVersion();
 
-// "musterd 0.1.0 (protocol 3)"
+// "musterd 0.1.0 (protocol 3, commit 0123456789ab)"; the commit where main has set it (code_version.h)
 std::string VersionLine(const std::string& program);
 
 }  // namespace muster

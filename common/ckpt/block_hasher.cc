@@ -1,6 +1,5 @@
 #include "common/ckpt/block_hasher.h"
 
-#include <openssl/sha.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -82,13 +81,6 @@ BlockHasher::Result BlockHasher::Finish() {
   result_.whole = Canonical(states_->whole.get());
   XXH3_128bits_reset(states_->whole.get());
   return std::exchange(result_, Result());
-}
-
-std::string Sha256Hex(absl::string_view bytes) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(digest), sizeof digest));
 }
 
 }  // namespace muster

@@ -46,7 +46,4 @@ class BlockHasher {
   Result result_;
 };
 
-// Lower-case hex SHA-256.
-std::string Sha256Hex(absl::string_view bytes);
-
 }  // namespace muster

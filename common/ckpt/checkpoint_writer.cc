@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/fs/durable_folder.h"
+#include "common/os/sha256.h"
 
 namespace muster {
 namespace {

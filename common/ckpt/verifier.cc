@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/ckpt/block_hasher.h"
+#include "common/os/sha256.h"
 
 namespace muster {
 namespace {

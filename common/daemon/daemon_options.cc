@@ -107,6 +107,29 @@ void AddBytes(CLI::App& app, const std::string& flag, uint64_t* out, const std::
       ->default_str(HumanBytes(static_cast<double>(*out)));
 }
 
+void AddTlsFiles(CLI::App& app, TlsFiles* out, const std::string& peers) {
+  app.add_option("--tls-ca", out->ca, "Certificates of the CA that signs those of " + peers)
+      ->type_name("FILE");
+  app.add_option("--tls-cert", out->cert, "This side's certificate, with what leads to its CA")
+      ->type_name("FILE");
+  app.add_option("--tls-key", out->key, "Its private key, which others cannot read")
+      ->type_name("FILE");
+}
+
+absl::Status CheckTlsFlags(const TlsFiles& files) {
+  if (files.empty()) return absl::OkStatus();
+  for (const auto& [flag, value] :
+       {std::pair("--tls-ca", &files.ca), std::pair("--tls-cert", &files.cert),
+        std::pair("--tls-key", &files.key)}) {
+    if (value->empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          flag,
+          ": is missing; --tls-ca, --tls-cert and --tls-key are given together or not at all"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> ParseDaemonOptions(CLI::App& app, int argc, const char* const* argv) {
   const std::string version = VersionLine(app.get_name());
   app.set_config("--config", "", "YAML file with any of these flags as keys")->type_name("FILE");

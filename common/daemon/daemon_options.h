@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/tls/tls_files.h"
 
 namespace muster {
 
@@ -15,6 +16,12 @@ namespace muster {
 void AddDuration(CLI::App& app, const std::string& flag, absl::Duration* out,
                  const std::string& help);
 void AddBytes(CLI::App& app, const std::string& flag, uint64_t* out, const std::string& help);
+
+// --tls-ca, --tls-cert and --tls-key. `peers`: whose certificates the CA signs.
+void AddTlsFiles(CLI::App& app, TlsFiles* out, const std::string& peers);
+
+// INVALID_ARGUMENT: some of the three are given, and not all.
+absl::Status CheckTlsFlags(const TlsFiles& files);
 
 // Adds --config and --version to `app`, whose name is the program's, and reads the command line and
 // the file. Not empty: a text to print and end with (--help, --version). NOT_FOUND: there is no

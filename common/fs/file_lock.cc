@@ -42,4 +42,6 @@ absl::StatusOr<std::optional<FileLock>> FileLock::Try(const std::string& path) {
   return absl::UnavailableError(absl::StrCat(path, " is removed again and again"));
 }
 
+void FileLock::Touch() const { (void)!::futimens(fd_.get(), nullptr); }
+
 }  // namespace muster

@@ -17,6 +17,9 @@ class FileLock {
   // disk has no locks, as some network file systems; else FileSystem's errors.
   static absl::StatusOr<std::optional<FileLock>> Try(const std::string& path);
 
+  // Sets the file's time to now: a sign of life for those who wait.
+  void Touch() const;
+
  private:
   explicit FileLock(UniqueFd fd) : fd_(std::move(fd)) {}
   UniqueFd fd_;

@@ -2,19 +2,26 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
+
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 
 namespace muster {
 namespace {
+
+constexpr absl::string_view kTemporarySuffix = ".tmp";
+constexpr size_t kTemporaryDigits = 16;
 
 // Random, not counted: a folder may be shared by machines, and a process id may come back.
 std::string TemporaryNameFor(const std::string& path) {
   uint64_t bits = 0;
   // Fewer than 256 bytes are never cut short once the pool is ready.
   (void)!::getrandom(&bits, sizeof bits, 0);
-  return absl::StrCat(path, ".", absl::Hex(bits, absl::kZeroPad16), ".tmp");
+  return absl::StrCat(path, ".", absl::Hex(bits, absl::kZeroPad16), kTemporarySuffix);
 }
 
 absl::Status WriteWhole(FileSystem& fs, const std::string& path, absl::string_view bytes,
@@ -31,6 +38,20 @@ std::string ParentFolder(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+absl::StatusOr<bool> ExistsIfAllowed(FileSystem& fs, const std::string& path) {
+  const absl::StatusOr<bool> exists = fs.Exists(path);
+  if (absl::IsPermissionDenied(exists.status())) return false;
+  return exists;
+}
+
+bool IsTemporaryName(absl::string_view name) {
+  if (!absl::ConsumeSuffix(&name, kTemporarySuffix) || name.size() <= kTemporaryDigits)
+    return false;
+  const absl::string_view digits = name.substr(name.size() - kTemporaryDigits);
+  return name[name.size() - kTemporaryDigits - 1] == '.' &&
+         std::all_of(digits.begin(), digits.end(), absl::ascii_isxdigit);
 }
 
 absl::Status WriteFileAtomically(FileSystem& fs, const std::string& path, absl::string_view bytes,

@@ -48,6 +48,12 @@ class FileSystem {
   // Reads up to buffer_bytes at offset; returns how many (0: end of file).
   virtual absl::StatusOr<uint64_t> ReadAt(const std::string& path, uint64_t offset, char* buffer,
                                           uint64_t buffer_bytes) = 0;
+  // As ReadAt, for who wants a few bytes here and there: where files are far away nothing beside
+  // them is fetched, and nothing is kept.
+  virtual absl::StatusOr<uint64_t> ReadUncached(const std::string& path, uint64_t offset,
+                                                char* buffer, uint64_t buffer_bytes) {
+    return ReadAt(path, offset, buffer, buffer_bytes);
+  }
   virtual absl::StatusOr<uint64_t> FileSize(const std::string& path) = 0;
   virtual absl::StatusOr<bool> Exists(const std::string& path) = 0;
   virtual absl::StatusOr<std::vector<FileInfo>> List(const std::string& directory) = 0;  // by name
@@ -66,8 +72,16 @@ class FileSystem {
   virtual std::string Trouble() { return ""; }
 };
 
+// Whether a file is there that need not be. One that may not be looked at counts as absent: object
+// stores deny what is not there to who may not list.
+absl::StatusOr<bool> ExistsIfAllowed(FileSystem& fs, const std::string& path);
+
 // The folder that the path is in: "/a" of "/a/b", "/" of "/a", "." of "a".
 std::string ParentFolder(const std::string& path);
+
+// Whether WriteFileAtomically gave the name to a temporary file. Such a file stays where its writer
+// was killed.
+bool IsTemporaryName(absl::string_view name);
 
 // Writes through a temporary name beside `path`, fsyncs, renames, fsyncs the folder: the file is
 // whole or as it was. A failed attempt removes its temporary file.

@@ -22,6 +22,8 @@ const std::vector<const MetricDef*>& ControllerMetrics() {
                                         &metric::kJobPerplexity,
                                         &metric::kJobOwnMetric,
                                         &metric::kJobCheckpointsTotal,
+                                        &metric::kJobCheckpointAgeRatio,
+                                        &metric::kJobFailuresTotal,
                                         &metric::kJobRestartsTotal,
                                         &metric::kJobSlotSecondsTotal,
                                         &metric::kJobQueueSecondsTotal,
@@ -40,6 +42,9 @@ const std::vector<const MetricDef*>& ControllerMetrics() {
                                         &metric::kControllerTerm,
                                         &metric::kControllerStartTime,
                                         &metric::kControllerResidentBytes,
+                                        &metric::kAutoscaleWantedWorkers,
+                                        &metric::kAutoscaleFailing,
+                                        &metric::kAutoscaleFailuresTotal,
                                         &metric::kControllerInsecure,
                                         &metric::kRpcRequestsTotal,
                                         &metric::kRpcSecondsTotal,
@@ -56,6 +61,8 @@ const std::vector<const MetricDef*>& ControllerMetrics() {
                                         &metric::kDroppedPointsTotal,
                                         &metric::kDroppedLogBytesTotal,
                                         &metric::kStaleReportsTotal,
+                                        &metric::kBackupNewestTime,
+                                        &metric::kBackupIntervalSeconds,
                                         &metric::kDatabaseBytes,
                                         &metric::kControllerDroppedTotal};
   return *kAll;
@@ -104,6 +111,9 @@ const std::vector<const MetricDef*>& WorkerMetrics() {
                                         &metric::kWorkerSpoolBytes,
                                         &metric::kWorkerSpoolLimitBytes,
                                         &metric::kWorkerSpoolDroppedTotal,
+                                        &metric::kWorkerPreemptionSourceUp,
+                                        &metric::kWorkerPreemptionNoticesTotal,
+                                        &metric::kWorkerPreemptionPending,
                                         &metric::kWorkerDroppedTotal};
   return *kAll;
 }

@@ -49,6 +49,8 @@ inline constexpr MetricDef kJobEvaluationLoss{"muster_job_evaluation_loss", Metr
 inline constexpr MetricDef kJobPerplexity{"muster_job_perplexity", MetricType::kGauge, {"job_id", "job_name", "split"}, "1", "Exponential of a language model's loss in the last evaluation by split: validation, test."};
 inline constexpr MetricDef kJobOwnMetric{"muster_job_own_metric", MetricType::kGauge, {"job_id", "job_name", "metric"}, "1", "Newest value of what the job reports under a name of its own."};
 inline constexpr MetricDef kJobCheckpointsTotal{"muster_job_checkpoints_total", MetricType::kCounter, {"job_id", "job_name"}, "1", "Checkpoints committed."};
+inline constexpr MetricDef kJobCheckpointAgeRatio{"muster_job_checkpoint_age_ratio", MetricType::kGauge, {"job_id", "job_name"}, "ratio", "Work since the newest checkpoint of a running training job over what its checkpoint rule lets pass between two: 1 when the next one is due."};
+inline constexpr MetricDef kJobFailuresTotal{"muster_job_failures_total", MetricType::kCounter, {"job_id", "job_name", "failure_class"}, "1", "Attempts that were lost, by class of failure: worker_lost, hang, non_finite, ...; a class that never came is absent."};
 inline constexpr MetricDef kJobRestartsTotal{"muster_job_restarts_total", MetricType::kCounter, {"job_id", "job_name"}, "1", "Attempts after the first."};
 inline constexpr MetricDef kJobSlotSecondsTotal{"muster_job_slot_seconds_total", MetricType::kCounter, {"job_id", "job_name", "label"}, "seconds", "Slot-seconds that the job held, by what they were good for: start, rendezvous, load, productive, save_stall, recompute, hang, idle, drain."};
 inline constexpr MetricDef kJobQueueSecondsTotal{"muster_job_queue_seconds_total", MetricType::kCounter, {"job_id", "job_name"}, "seconds", "Time that the job spent in the queue."};
@@ -70,7 +72,11 @@ inline constexpr MetricDef kControllerInfo{"muster_controller_info", MetricType:
 inline constexpr MetricDef kControllerTerm{"muster_controller_term", MetricType::kGauge, {}, "1", "Life of the controller: one more at each start."};
 inline constexpr MetricDef kControllerStartTime{"muster_controller_start_time_seconds", MetricType::kGauge, {}, "seconds", "Unix time at which this controller started."};
 inline constexpr MetricDef kControllerResidentBytes{"muster_controller_resident_memory_bytes", MetricType::kGauge, {}, "bytes", "Resident memory of musterd."};
+inline constexpr MetricDef kAutoscaleWantedWorkers{"muster_autoscale_wanted_workers", MetricType::kGauge, {"pool"}, "1", "Workers that a scaled pool is to have."};
+inline constexpr MetricDef kAutoscaleFailing{"muster_autoscale_failing", MetricType::kGauge, {"pool"}, "1", "1 while the number of a scaled pool's workers cannot be read or changed."};
+inline constexpr MetricDef kAutoscaleFailuresTotal{"muster_autoscale_failures_total", MetricType::kCounter, {"pool"}, "1", "Failed attempts to read or change the number of a scaled pool's workers."};
 inline constexpr MetricDef kControllerInsecure{"muster_controller_insecure", MetricType::kGauge, {}, "1", "1 when musterd serves beyond loopback without TLS."};
+inline constexpr MetricDef kControllerHeld{"muster_controller_held", MetricType::kGauge, {}, "1", "1 while a controller that was restored from a backup places, ends and deletes nothing."};
 inline constexpr MetricDef kRpcRequestsTotal{"muster_rpc_requests_total", MetricType::kCounter, {"method", "code"}, "1", "Finished calls of the controller's gRPC services by method and status code."};
 inline constexpr MetricDef kRpcSecondsTotal{"muster_rpc_seconds_total", MetricType::kCounter, {"method"}, "seconds", "Time spent in finished unary calls of the controller's gRPC services."};
 inline constexpr MetricDef kRpcStreams{"muster_rpc_streams", MetricType::kGauge, {"method"}, "1", "Open streams by method."};
@@ -86,6 +92,8 @@ inline constexpr MetricDef kLogBytesTotal{"muster_ingest_log_bytes_total", Metri
 inline constexpr MetricDef kDroppedPointsTotal{"muster_ingest_dropped_points_total", MetricType::kCounter, {}, "1", "Metric points that were removed again: the oldest of jobs that report more than --job-metrics-max-bytes keeps of one job."};
 inline constexpr MetricDef kDroppedLogBytesTotal{"muster_ingest_dropped_log_bytes_total", MetricType::kCounter, {}, "bytes", "Bytes of rank logs that were removed again: the oldest of jobs that write more than --job-log-max-bytes keeps of one job."};
 inline constexpr MetricDef kStaleReportsTotal{"muster_ingest_stale_reports_total", MetricType::kCounter, {}, "1", "Reports of fenced attempts that were refused."};
+inline constexpr MetricDef kBackupNewestTime{"muster_backup_newest_time_seconds", MetricType::kGauge, {}, "seconds", "Unix time at which the newest whole backup was finished; 0: there is none. Absent without --backup-dir."};
+inline constexpr MetricDef kBackupIntervalSeconds{"muster_backup_interval_seconds", MetricType::kGauge, {}, "seconds", "How often a backup is to be made; 0: only when somebody asks. Absent without --backup-dir."};
 inline constexpr MetricDef kDatabaseBytes{"muster_database_bytes", MetricType::kGauge, {"database"}, "bytes", "Size of a database file."};
 inline constexpr MetricDef kControllerDroppedTotal{"muster_controller_dropped_series_total", MetricType::kCounter, {}, "1", "Updates refused because their metric already had its most label sets."};
 
@@ -133,6 +141,9 @@ inline constexpr MetricDef kWorkerRanksExitedTotal{"muster_worker_ranks_exited_t
 inline constexpr MetricDef kWorkerSpoolBytes{"muster_worker_spool_bytes", MetricType::kGauge, {}, "bytes", "Records on disk that the controller has not acknowledged yet."};
 inline constexpr MetricDef kWorkerSpoolLimitBytes{"muster_worker_spool_limit_bytes", MetricType::kGauge, {}, "bytes", "The most that the spool may hold."};
 inline constexpr MetricDef kWorkerSpoolDroppedTotal{"muster_worker_spool_dropped_records_total", MetricType::kCounter, {}, "1", "Records lost because the spool was full."};
+inline constexpr MetricDef kWorkerPreemptionSourceUp{"muster_worker_preemption_source_up", MetricType::kGauge, {"source"}, "1", "1 while the cloud's metadata service answers what it is asked, else 0; absent without a --preemption-source."};
+inline constexpr MetricDef kWorkerPreemptionNoticesTotal{"muster_worker_preemption_notices_total", MetricType::kCounter, {"source"}, "1", "Notices by the cloud that this machine will be taken away."};
+inline constexpr MetricDef kWorkerPreemptionPending{"muster_worker_preemption_pending", MetricType::kGauge, {}, "1", "1 while such a notice stands, else 0."};
 inline constexpr MetricDef kWorkerDroppedTotal{"muster_worker_dropped_series_total", MetricType::kCounter, {}, "1", "Updates refused because their metric already had its most label sets."};
 // clang-format on
 

@@ -191,7 +191,7 @@ class HttpClient::Handle {
       add_header(absl::StrCat(name, value.empty() ? ";" : ": ", value));
     }
     add_header("Expect:");  // nor wait for "100 Continue", nor give a type that is not signed
-    if (request.method == "PUT" || request.method == "POST") add_header("Content-Type:");
+    if (HasBody(request)) add_header("Content-Type:");
     SetMethod(curl, request);
     ::curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
     ::curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
@@ -216,9 +216,11 @@ class HttpClient::Handle {
     ::curl_easy_getinfo(curl, CURLINFO_EFFECTIVE_URL, &url);
     if (url != nullptr) response.effective_url = url;
     // What we have cut off ourselves is an answer; so is an error whose page breaks off.
+    const bool is_worth_keeping = response.code == 206 && request.worth_keeping_bytes > 0 &&
+                                  response.body_bytes >= request.worth_keeping_bytes;
     const bool is_answer =
-        result != CURLE_ABORTED_BY_CALLBACK &&
-        (response.is_cut_off || (response.code >= 300 && response.body_bytes > 0));
+        result != CURLE_ABORTED_BY_CALLBACK && (response.is_cut_off || is_worth_keeping ||
+                                                (response.code >= 300 && response.body_bytes > 0));
     if (result != CURLE_OK && !is_answer) {
       return TransportError(result, response.code, detail.data());
     }
@@ -251,9 +253,14 @@ class HttpClient::Handle {
     // A key may hold "..": it names itself, and is signed so.
     ::curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
     ::curl_easy_setopt(curl, CURLOPT_USERAGENT, "muster");
+    if (!options.use_proxy) ::curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
     if (!options.ca_bundle.empty()) {
       ::curl_easy_setopt(curl, CURLOPT_CAINFO, options.ca_bundle.c_str());
     }
+  }
+
+  static bool HasBody(const HttpRequest& request) {
+    return request.method == "PUT" || request.method == "POST" || request.method == "PATCH";
   }
 
   static void SetMethod(CURL* curl, const HttpRequest& request) {
@@ -261,7 +268,7 @@ class HttpClient::Handle {
       ::curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
       return;
     }
-    if (request.method == "PUT" || request.method == "POST") {
+    if (HasBody(request)) {
       // Not copied; sent once more by itself where a kept connection turns out to be closed.
       ::curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
                          static_cast<curl_off_t>(request.body.size()));

@@ -40,12 +40,15 @@ struct HttpRequest {
   std::string method = "GET";
   std::string url;
   std::vector<std::pair<std::string, std::string>> headers;
-  absl::string_view body;  // of PUT and POST; must outlive the call
+  absl::string_view body;  // of PUT, POST and PATCH; must outlive the call
   // The body of an answer 2xx goes to the buffer when there is one, else to HttpResponse::body, up
   // to so many bytes. A longer one is cut off, and the response says so.
   char* buffer = nullptr;
   uint64_t buffer_bytes = 0;
   uint64_t max_body_bytes = 0;
+  // An answer 206 that breaks off, or whose time is over, after so many bytes is given as far as it
+  // came. 0: never.
+  uint64_t worth_keeping_bytes = 0;
   // Up to five; https leads to https only. Never for what is signed.
   bool follow_redirects = false;
   absl::Duration deadline = absl::Minutes(1);  // of all of it, connecting included
@@ -73,6 +76,7 @@ struct HttpClientOptions {
   uint64_t low_speed_bytes_per_second = 1024;
   absl::Duration low_speed_time = absl::Seconds(15);  // whole seconds
   std::string ca_bundle;                              // a file of certificates; empty: the system's
+  bool use_proxy = true;  // of the environment; false: none, whatever stands there
 };
 
 class HttpClient {

@@ -16,6 +16,7 @@
 #include "common/base/units.h"
 #include "common/object_store/http_headers.h"
 #include "common/object_store/s3_xml.h"
+#include "common/os/sha256.h"
 
 namespace muster {
 namespace {
@@ -125,11 +126,12 @@ HttpRequest RemoteCaller::RequestOf(const RemoteCall& call,
   request.buffer = call.buffer;
   request.buffer_bytes = call.buffer_bytes;
   request.max_body_bytes = call.max_body_bytes;
+  request.worth_keeping_bytes = call.worth_keeping_bytes;
   request.follow_redirects = !call.path.is_s3;
   if (!call.path.is_s3 || !credentials.has_value()) return request;
 
   const absl::Time now = clock_.Now();
-  RequestToSign to_sign{call.method, target.path, target.query, {}, Sha256HexOf(call.body)};
+  RequestToSign to_sign{call.method, target.path, target.query, {}, Sha256Hex(call.body)};
   request.headers.emplace_back("x-amz-date", AmzDate(now));
   request.headers.emplace_back("x-amz-content-sha256", to_sign.payload_sha256);
   if (!credentials->session_token.empty()) {
@@ -178,6 +180,7 @@ absl::Status RemoteCaller::Attempt(const RemoteCall& call, absl::Duration deadli
     return Error(call, answer.status().code(), Quoted(answer.status().message(), ""));
   }
   response = *std::move(answer);
+  has_answered_ = true;
   const bool is_expected =
       response.is_success() ||
       std::find(call.expected.begin(), call.expected.end(), response.code) != call.expected.end();
@@ -201,7 +204,7 @@ absl::StatusOr<RemoteAnswer> RemoteCaller::Call(const RemoteCall& call) {
     if (stop_.is_stopped()) {
       return Error(call, absl::StatusCode::kCancelled, "the program is leaving");
     }
-    const absl::Duration left = begin + policy.operation_deadline - clock_.SinceBoot();
+    const absl::Duration left = begin + Deadline() - clock_.SinceBoot();
     RemoteAnswer answer;
     answer.attempts = attempt;
     bool may_pass = false;
@@ -216,15 +219,14 @@ absl::StatusOr<RemoteAnswer> RemoteCaller::Call(const RemoteCall& call) {
     NoteTrouble(status.message());
     const absl::Duration delay =
         RetryDelay(policy, attempt, asked_for, DeriveSeed(options_.jitter_seed, delays_++));
-    const absl::Duration spent = clock_.SinceBoot() - begin;
-    if (attempt >= policy.max_attempts) {
-      return absl::Status(status.code(), absl::StrCat(status.message(), " (tried ", attempt,
-                                                      " times in ", HumanDuration(spent), ")"));
-    }
-    if (spent + delay >= policy.operation_deadline) {
+    if (const absl::Duration most = Deadline(); clock_.SinceBoot() - begin + delay >= most) {
+      const std::string patience = HumanDuration(most);
       return absl::DeadlineExceededError(
-          absl::StrCat(status.message(), " (given up after ", attempt, " attempts: the ",
-                       HumanDuration(policy.operation_deadline), " of one operation are over)"));
+          absl::StrCat(status.message(), " (given up after ", attempt, " attempts: ",
+                       most < policy.operation_deadline
+                           ? absl::StrCat("nothing has answered for ", patience)
+                           : absl::StrCat("the ", patience, " of one operation are over"),
+                       ")"));
     }
     if (attempt == kLoggedAttempt) {
       Log(LogLevel::kWarning, "remote_call_repeated",
@@ -232,6 +234,12 @@ absl::StatusOr<RemoteAnswer> RemoteCaller::Call(const RemoteCall& call) {
     }
     Sleep(delay);
   }
+}
+
+absl::Duration RemoteCaller::Deadline() const {
+  const RetryPolicy& policy = options_.retry;
+  return has_answered_ ? policy.operation_deadline
+                       : std::min(policy.operation_deadline, policy.unanswered_deadline);
 }
 
 void RemoteCaller::Sleep(absl::Duration delay) {

@@ -46,6 +46,7 @@ struct RemoteCall {
   char* buffer = nullptr;  // as HttpRequest's
   uint64_t buffer_bytes = 0;
   uint64_t max_body_bytes = 0;
+  uint64_t worth_keeping_bytes = 0;
   // Codes beside 2xx that the caller understands.
   std::vector<int> expected;
   // Looks at each answer that is expected. UNAVAILABLE: ask again; another error ends the call.
@@ -94,6 +95,8 @@ class RemoteCaller {
   // OK: the answer is the call's result.
   absl::Status Attempt(const RemoteCall& call, absl::Duration deadline, bool& may_pass,
                        absl::Duration& asked_for, HttpResponse& response);
+  // Of an operation, as things are.
+  absl::Duration Deadline() const;
   void NoteTrouble(absl::string_view trouble) MUSTER_EXCLUDES(mutex_);
   void Sleep(absl::Duration delay);
 
@@ -105,6 +108,7 @@ class RemoteCaller {
   HttpStop stop_;
   std::atomic<uint64_t> delays_ = 0;  // drawn so far
   std::atomic<bool> is_troubled_ = false;
+  std::atomic<bool> has_answered_ = false;  // a server, anything
   mutable Mutex mutex_;
   std::optional<AwsCredentials> credentials_ MUSTER_GUARDED_BY(mutex_);
   std::string trouble_ MUSTER_GUARDED_BY(mutex_);

@@ -16,10 +16,13 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kPartBytes = 8 << 20;
-// Of one request: a slow line brings it before its deadline.
-constexpr uint64_t kPieceBytes = 8 << 20;
+constexpr uint64_t kPieceBytes = 8 << 20;  // of one request
+// Of a request that breaks off or is too slow for its deadline: so many bytes are kept, and the
+// next one goes on behind them. What is slower than that is given up as a server that stalls.
+constexpr uint64_t kProgressBytes = 32 << 10;
 constexpr size_t kMaxHeldPaths = 1 << 18;
-constexpr int kNoContent = 416;
+constexpr int kPreconditionFailed = 412;
+constexpr int kRangeNotSatisfiable = 416;
 
 absl::Status NotOnS3(const std::string& path, absl::string_view action, absl::string_view instead) {
   return absl::UnimplementedError(
@@ -68,7 +71,7 @@ absl::Status CheckPartial(const HttpResponse& response, uint64_t offset, uint64_
   if (response.is_cut_off || response.body_bytes > said) {
     return absl::DataLossError("the answer has more bytes than its Content-Range says");
   }
-  if (response.body_bytes < said) {
+  if (response.body_bytes < std::min(said, kProgressBytes)) {
     return absl::UnavailableError(absl::StrCat("the answer has ", response.body_bytes,
                                                " bytes, its Content-Range says ", said));
   }
@@ -79,9 +82,9 @@ absl::Status CheckRead(const HttpResponse& response, uint64_t offset, uint64_t b
   switch (response.code) {
     case 206:
       return CheckPartial(response, offset, bytes);
-    case 412:
+    case kPreconditionFailed:
       return Changed("HTTP 412");
-    case kNoContent: {
+    case kRangeNotSatisfiable: {
       const auto range = ParseContentRange(response.header("content-range"));
       if (!range.has_value() || !range->total.has_value() || *range->total <= offset) {
         return range.has_value() && range->total.has_value()
@@ -109,6 +112,40 @@ RemoteFileSystem::RemoteFileSystem(AwsSettings settings, RemoteOptions options)
     : endpoint_(settings.endpoint), caller_(std::move(settings), std::move(options)) {}
 
 RemoteFileSystem::~RemoteFileSystem() = default;
+
+// ---- queries of URLs ----
+
+absl::StatusOr<std::string> RemoteFileSystem::KeepQuery(const std::string& path) {
+  if (absl::StartsWith(path, "s3://")) return path;
+  const absl::string_view query = QueryOf(path);
+  const bool is_kept = absl::StrContains(query, '=');
+  const std::string plain = is_kept ? path.substr(0, path.find('?')) : path;
+  MutexLock lock(mutex_);
+  const auto [known, is_new] = queries_.emplace(plain, is_kept ? query : "");
+  if (!is_new && is_kept && known->second != query) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(UrlForPeople(plain), " is given twice, with different queries"));
+  }
+  const std::string folder = ParentFolder(plain);
+  const bool is_of_all_hosts = absl::EndsWith(folder, ":/");
+  if (!is_of_all_hosts) queries_.emplace(folder, known->second);
+  return plain;
+}
+
+std::string RemoteFileSystem::WithQuery(const std::string& path) const {
+  MutexLock lock(mutex_);
+  if (queries_.empty() || absl::StrContains(path, '?')) return path;
+  for (std::string at = path; at != "."; at = ParentFolder(at)) {
+    const auto found = queries_.find(at);
+    if (found == queries_.end()) continue;
+    return found->second.empty() ? path : absl::StrCat(path, "?", found->second);
+  }
+  return path;
+}
+
+absl::StatusOr<RemotePath> RemoteFileSystem::Parse(const std::string& path) const {
+  return ParseRemotePath(WithQuery(path));
+}
 
 // ---- what a path is held to ----
 
@@ -203,7 +240,7 @@ absl::StatusOr<std::optional<RemoteFileSystem::Content>> RemoteFileSystem::LookB
 
 absl::StatusOr<RemoteFileSystem::Content> RemoteFileSystem::HeldOrLook(const std::string& path) {
   if (std::optional<Content> held = Held(path); held.has_value()) return *std::move(held);
-  MUSTER_ASSIGN_OR_RETURN(const RemotePath remote, ParseRemotePath(path));
+  MUSTER_ASSIGN_OR_RETURN(const RemotePath remote, Parse(path));
   MUSTER_RETURN_IF_ERROR(CheckIsFile(remote));
   MUSTER_ASSIGN_OR_RETURN(std::optional<Content> content, Look(remote));
   if (!content.has_value()) {
@@ -221,13 +258,14 @@ absl::StatusOr<uint64_t> RemoteFileSystem::ReadOnce(const RemotePath& remote,
   call.path = remote;
   call.buffer = buffer;
   call.buffer_bytes = buffer_bytes;
+  call.worth_keeping_bytes = kProgressBytes;
   call.headers = {{"Range", absl::StrCat("bytes=", offset, "-", offset + buffer_bytes - 1)}};
   if (held.has_value() && IsStrongEtag(held->etag)) {
     call.headers.emplace_back("If-Match", held->etag);
   } else if (held.has_value() && !held->last_modified.empty()) {
     call.headers.emplace_back("If-Unmodified-Since", held->last_modified);
   }
-  call.expected = {412, kNoContent};
+  call.expected = {kPreconditionFailed, kRangeNotSatisfiable};
   call.check = [&](const HttpResponse& response) {
     return CheckRead(response, offset, buffer_bytes);
   };
@@ -237,7 +275,7 @@ absl::StatusOr<uint64_t> RemoteFileSystem::ReadOnce(const RemotePath& remote,
                              ? response.body_bytes
                              : *ParseContentRange(response.header("content-range"))->total;
   content = ContentOf(response, total);
-  const bool is_behind = response.code == kNoContent;
+  const bool is_behind = response.code == kRangeNotSatisfiable;
   // The server has compared what it was asked to, and does not repeat it; behind the end, hardly
   // any one does.
   if (held.has_value() && content.etag.empty() && (is_behind || IsStrongEtag(held->etag))) {
@@ -251,7 +289,7 @@ absl::StatusOr<uint64_t> RemoteFileSystem::ReadOnce(const RemotePath& remote,
 
 absl::StatusOr<uint64_t> RemoteFileSystem::ReadAt(const std::string& path, uint64_t offset,
                                                   char* buffer, uint64_t buffer_bytes) {
-  MUSTER_ASSIGN_OR_RETURN(const RemotePath remote, ParseRemotePath(path));
+  MUSTER_ASSIGN_OR_RETURN(const RemotePath remote, Parse(path));
   MUSTER_RETURN_IF_ERROR(CheckIsFile(remote));
   uint64_t done = 0;
   while (done < buffer_bytes) {
@@ -317,7 +355,7 @@ absl::StatusOr<std::string> RemoteFileSystem::ReadFile(const std::string& path,
 }
 
 absl::StatusOr<bool> RemoteFileSystem::Exists(const std::string& path) {
-  MUSTER_ASSIGN_OR_RETURN(const RemotePath remote, ParseRemotePath(path));
+  MUSTER_ASSIGN_OR_RETURN(const RemotePath remote, Parse(path));
   const bool is_file = CheckIsFile(remote).ok();
   if (remote.is_s3) {
     if (is_file && remote.key.back() != '/') {
@@ -343,8 +381,9 @@ absl::StatusOr<bool> RemoteFileSystem::Exists(const std::string& path) {
 }
 
 absl::StatusOr<std::vector<FileInfo>> RemoteFileSystem::List(const std::string& directory) {
-  MUSTER_ASSIGN_OR_RETURN(const RemotePath remote, ParseRemotePath(directory));
-  return remote.is_s3 ? ListS3Folder(caller_, remote) : ListHttpFolder(caller_, directory);
+  MUSTER_ASSIGN_OR_RETURN(const RemotePath remote, Parse(directory));
+  return remote.is_s3 ? ListS3Folder(caller_, remote)
+                      : ListHttpFolder(caller_, WithQuery(directory));
 }
 
 // ---- writing, to S3 ----

@@ -11,9 +11,9 @@
 //
 // Errors are of file_system.h's codes, and: PERMISSION_DENIED for 401 and 403, NOT_FOUND for 404,
 // OUT_OF_RANGE for 416 within the file, DATA_LOSS for an answer that contradicts itself or what was
-// asked for, UNIMPLEMENTED where a server ignores ranges or cannot do what is wanted, UNAVAILABLE
-// and DEADLINE_EXCEEDED once what may pass was tried often or long enough (retry_rules.h),
-// CANCELLED after Cancel.
+// asked for, UNIMPLEMENTED where a server ignores ranges or cannot do what is wanted,
+// DEADLINE_EXCEEDED once what may pass was tried for long enough (retry_rules.h), CANCELLED after
+// Cancel.
 //
 // HTTP is only read; its folders are listed where nginx says `autoindex on; autoindex_format json;`
 // (folder_page.h). On S3 a folder is what is before a slash of some key: MakeDirectories has
@@ -69,6 +69,12 @@ class RemoteFileSystem final : public FileSystem, public VersionedFiles {
   void Cancel() override { caller_.Cancel(); }
   std::string Trouble() override { return caller_.trouble(); }
 
+  // Takes the query off a URL of HTTP where it has one with a '=' in it, such as a signature, which
+  // may be secret and is another one tomorrow, and adds it to each request for that URL, for what
+  // is below it and for what lies beside it, unless that has been given itself. INVALID_ARGUMENT
+  // for a URL that was given with another one before.
+  absl::StatusOr<std::string> KeepQuery(const std::string& path) MUSTER_EXCLUDES(mutex_);
+
   // How many connections were opened so far.
   uint64_t connections() const { return caller_.http().connections(); }
 
@@ -82,6 +88,10 @@ class RemoteFileSystem final : public FileSystem, public VersionedFiles {
   FileVersion VersionOf(const std::string& path, const Content& content) const;
   static Content ContentOf(const HttpResponse& response, uint64_t size_bytes);
 
+  // With the query that is kept for it.
+  std::string WithQuery(const std::string& path) const MUSTER_EXCLUDES(mutex_);
+  absl::StatusOr<RemotePath> Parse(const std::string& path) const;
+
   std::optional<Content> Held(const std::string& path) const MUSTER_EXCLUDES(mutex_);
   // Holds the path to this content; FAILED_PRECONDITION when it is held to another one.
   absl::Status Hold(const std::string& path, const Content& content) MUSTER_EXCLUDES(mutex_);
@@ -91,7 +101,8 @@ class RemoteFileSystem final : public FileSystem, public VersionedFiles {
   absl::StatusOr<std::optional<Content>> Look(const RemotePath& remote);
   absl::StatusOr<std::optional<Content>> LookByRange(const RemotePath& remote);
   absl::StatusOr<Content> HeldOrLook(const std::string& path);
-  // One request. `held`, if any, is what the path is held to. Fills `content`.
+  // One request; may bring less than the file has, but something. `held`, if any, is what the path
+  // is held to. Fills `content`.
   absl::StatusOr<uint64_t> ReadOnce(const RemotePath& remote, const std::optional<Content>& held,
                                     uint64_t offset, char* buffer, uint64_t buffer_bytes,
                                     Content& content);
@@ -100,6 +111,8 @@ class RemoteFileSystem final : public FileSystem, public VersionedFiles {
   RemoteCaller caller_;
   mutable Mutex mutex_;
   std::unordered_map<std::string, Content> held_ MUSTER_GUARDED_BY(mutex_);
+  // Of URLs, and of the folders that they lie in.
+  std::unordered_map<std::string, std::string> queries_ MUSTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

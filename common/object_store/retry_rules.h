@@ -12,11 +12,15 @@
 namespace muster {
 
 struct RetryPolicy {
-  int max_attempts = 8;
   absl::Duration first_delay = absl::Milliseconds(100);
   absl::Duration max_delay = absl::Seconds(10);
-  absl::Duration request_deadline = absl::Minutes(1);    // of one attempt
-  absl::Duration operation_deadline = absl::Minutes(5);  // of all attempts and the waits between
+  absl::Duration request_deadline = absl::Minutes(1);  // of one attempt
+  // Of all attempts and the waits between. A read that an attempt brought a part of begins anew
+  // behind it. Less than a rank may be silent while it starts (musterd's --start-timeout), so that
+  // it fails as who lacks its data, and not as who does not start.
+  absl::Duration operation_deadline = absl::Minutes(4);
+  // The same as long as nothing has ever answered: who waits may have mistyped the address.
+  absl::Duration unanswered_deadline = absl::InfiniteDuration();
 };
 
 // 429, 500, 502, 503, 504, 408: the same request may succeed later.

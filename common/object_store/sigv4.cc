@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/check.h"
+#include "common/os/sha256.h"
 
 namespace muster {
 namespace {
@@ -35,16 +36,6 @@ std::string CanonicalValue(absl::string_view value) {
 }
 
 }  // namespace
-
-std::string Sha256HexOf(absl::string_view bytes) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-  unsigned size = 0;
-  MUSTER_CHECK(
-      ::EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, ::EVP_sha256(), nullptr) == 1,
-      "bytes are hashed");
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(digest.data()), size));
-}
 
 std::string AmzDate(absl::Time time) {
   return absl::FormatTime("%Y%m%dT%H%M%SZ", time, absl::UTCTimeZone());
@@ -70,7 +61,7 @@ std::string SigV4Authorization(const RequestToSign& request, const AwsCredential
   const std::string date = date_time.substr(0, 8);
   const std::string scope = absl::StrCat(date, "/", region, "/s3/aws4_request");
   const std::string to_sign =
-      absl::StrCat("AWS4-HMAC-SHA256\n", date_time, "\n", scope, "\n", Sha256HexOf(canonical));
+      absl::StrCat("AWS4-HMAC-SHA256\n", date_time, "\n", scope, "\n", Sha256Hex(canonical));
 
   std::string key = HmacSha256(absl::StrCat("AWS4", credentials.secret_access_key), date);
   for (const absl::string_view part :

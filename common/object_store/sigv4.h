@@ -30,9 +30,6 @@ struct RequestToSign {
   std::string payload_sha256;  // 64 hex digits
 };
 
-// 64 lower-case hex digits.
-std::string Sha256HexOf(absl::string_view bytes);
-
 // "20130524T000000Z"
 std::string AmzDate(absl::Time time);
 

@@ -2,6 +2,8 @@
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include "common/rpc/peer_limits.h"
@@ -14,6 +16,20 @@ constexpr int kMaxBackoffMs = 1'000;
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
+}
+
+std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const TlsFiles& tls) {
+  if (tls.empty()) return grpc::InsecureChannelCredentials();
+  using grpc::experimental::FileWatcherCertificateProvider;
+  grpc::experimental::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(
+      tls.cert.empty()
+          ? std::make_shared<FileWatcherCertificateProvider>(tls.ca, kTlsRefreshSeconds)
+          : std::make_shared<FileWatcherCertificateProvider>(tls.key, tls.cert, tls.ca,
+                                                             kTlsRefreshSeconds));
+  options.watch_root_certs();
+  if (!tls.cert.empty()) options.watch_identity_key_cert_pairs();
+  return grpc::experimental::TlsCredentials(options);
 }
 
 }  // namespace
@@ -32,7 +48,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ChannelOptions& options) {
   args.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   args.SetInt(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kMaxHeaderBytes));
   args.SetMaxReceiveMessageSize(options.max_receive_bytes);
-  return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), args);
+  return grpc::CreateCustomChannel(options.address, CredentialsOf(options.tls), args);
 }
 
 void AllowClientPings(grpc::ServerBuilder& builder, absl::Duration ping_interval) {

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "common/rpc/peer_limits.h"
+#include "common/tls/tls_files.h"
 
 namespace muster {
 
@@ -23,6 +24,9 @@ struct ChannelOptions {
   // UNAVAILABLE for its calls, when it does not answer in time.
   absl::Duration ping_interval = kPingInterval;
   absl::Duration ping_timeout = kPingTimeout;
+  // Not empty: the connection is encrypted, and given up unless the server shows a certificate that
+  // `ca` signed for the host in `address`. Requires CheckTlsFiles.
+  TlsFiles tls = {};
 };
 
 // Each channel has a connection of its own, even to the same address: a flood on one never delays

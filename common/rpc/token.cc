@@ -1,21 +1,13 @@
 #include "common/rpc/token.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/os/secrets.h"
 
 namespace muster {
 namespace {
 
 constexpr char kAuthorization[] = "authorization";
 constexpr char kBearer[] = "Bearer ";
-
-bool SameBytes(absl::string_view a, absl::string_view b) {
-  unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < b.size(); ++i) {
-    difference |=
-        static_cast<unsigned char>(i < a.size() ? a[i] : 0) ^ static_cast<unsigned char>(b[i]);
-  }
-  return difference == 0;
-}
 
 }  // namespace
 
@@ -33,7 +25,7 @@ absl::Status CheckToken(const grpc::ServerContextBase& context, absl::string_vie
 }
 
 absl::Status CheckAuthorization(absl::string_view authorization, absl::string_view token) {
-  if (SameBytes(authorization, absl::StrCat(kBearer, token))) return absl::OkStatus();
+  if (IsSameSecret(authorization, absl::StrCat(kBearer, token))) return absl::OkStatus();
   return absl::UnauthenticatedError(
       "no valid token: give the controller's token by MUSTER_TOKEN or --token-file");
 }

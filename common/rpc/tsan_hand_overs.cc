@@ -6,7 +6,8 @@
 // The functions below bear the names of the libraries' own. A program's symbols go before a
 // library's, so that the libraries call these, which call theirs. What they add is no more than
 // what the call means:
-//   - who holds an absl::Mutex sees what was done under it before, as with any mutex;
+//   - who holds an absl::Mutex, or destroys it, sees what was done under it before, as with any
+//     mutex;
 //   - what was done before operations were started on a call is seen by who takes their tag out of
 //     the completion queue. On Linux that is a thread of libgrpc++'s, which runs the callback API's
 //     reactions;
@@ -119,6 +120,12 @@ void Server::UnrefAndWaitLocked() {
 // The methods by which gRPC's libraries lock and wait.
 namespace absl {
 ABSL_NAMESPACE_BEGIN
+
+Mutex::~Mutex() {
+  static auto* const next = Next<void(Mutex*)>(AbslSymbol("5MutexD1Ev"));
+  __tsan_acquire(this);
+  next(this);
+}
 
 void Mutex::Lock() {
   static auto* const next = Next<void(Mutex*)>(AbslSymbol("5Mutex4LockEv"));

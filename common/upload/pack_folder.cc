@@ -19,9 +19,9 @@
 #include "common/base/status_macros.h"
 #include "common/base/unique_fd.h"
 #include "common/base/units.h"
+#include "common/os/sha256.h"
 #include "common/upload/ignore_rules.h"
 #include "common/upload/limits.h"
-#include "common/upload/sha256.h"
 #include "common/upload/symlink_rules.h"
 #include "muster/v1/upload_service.pb.h"
 

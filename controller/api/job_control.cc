@@ -33,11 +33,24 @@ struct Target {
   std::string actor;
 };
 
+// A call that may change what it names.
+struct Asked {
+  CallGate& gate;
+  UnaryCall& call;
+  KnownJobs& jobs;
+};
+
 template <typename Request>
-absl::StatusOr<Target> TargetOf(KnownJobs& jobs, const Request& request) {
+absl::StatusOr<Target> TargetOf(const Asked& asked, const Request& request) {
+  const auto& [gate, call, jobs] = asked;
   Target target;
-  MUSTER_ASSIGN_OR_RETURN(target.actor, ActorOf(request.user()));
+  MUSTER_ASSIGN_OR_RETURN(target.actor, ActorOf(call.caller().NameOr(request.user())));
   MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(request.job()));
+  MUSTER_RETURN_IF_ERROR(gate.CheckJob(call.caller(), *job));
+  const uint64_t array_id = job->array.array_id;
+  call.Changes(job->settings->project, request.whole_array() && array_id != 0
+                                           ? absl::StrCat("array ", array_id)
+                                           : absl::StrCat("job ", job->id));
   target.job = jobs.snapshot().jobs.Share(job->id);
   return target;
 }
@@ -56,13 +69,13 @@ absl::Status CheckUploadOf(const v1::ControlJobRequest& request, const Job& job,
 }
 
 absl::StatusOr<controller::ControlJob> EventOf(const v1::ControlJobRequest& request,
-                                               KnownJobs& jobs,
+                                               const Asked& asked,
                                                const JobService::HasUpload& has_upload) {
-  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(jobs, request));
+  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(asked, request));
   MUSTER_RETURN_IF_ERROR(CheckUploadOf(request, *target.job, has_upload));
   MUSTER_RETURN_IF_ERROR(CheckWord("request_id", request.request_id(), kMaxKeyBytes));
   if (request.verb() == v1::ControlJobRequest::REQUEUE) {
-    MUSTER_RETURN_IF_ERROR(jobs.LoadWaitedFor(target.job->settings->scheduling));
+    MUSTER_RETURN_IF_ERROR(asked.jobs.LoadWaitedFor(target.job->settings->scheduling));
   }
   if (!v1::ControlJobRequest::Verb_IsValid(request.verb()) ||
       request.verb() == v1::ControlJobRequest::VERB_UNSPECIFIED) {
@@ -76,8 +89,8 @@ absl::StatusOr<controller::ControlJob> EventOf(const v1::ControlJobRequest& requ
 }
 
 absl::StatusOr<controller::CancelJob> EventOf(const v1::CancelJobRequest& request,
-                                              KnownJobs& jobs) {
-  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(jobs, request));
+                                              const Asked& asked) {
+  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(asked, request));
   return controller::CancelJob{.job_id = target.job->id,
                                .actor = std::move(target.actor),
                                .whole_array = request.whole_array()};
@@ -115,8 +128,8 @@ absl::StatusOr<std::optional<absl::Time>> TimeOf(bool given, const std::string& 
 }
 
 absl::StatusOr<controller::UpdateJob> EventOf(const v1::UpdateJobRequest& request,
-                                              KnownJobs& jobs) {
-  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(jobs, request));
+                                              const Asked& asked) {
+  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(asked, request));
   MUSTER_RETURN_IF_ERROR(CheckUpdate(request, *target.job));
   controller::UpdateJob event{.job_id = target.job->id,
                               .actor = std::move(target.actor),
@@ -137,8 +150,11 @@ absl::StatusOr<controller::UpdateJob> EventOf(const v1::UpdateJobRequest& reques
   return event;
 }
 
-absl::StatusOr<controller::CordonWorker> EventOf(const v1::CordonWorkerRequest& request) {
-  MUSTER_ASSIGN_OR_RETURN(std::string actor, ActorOf(request.user()));
+absl::StatusOr<controller::CordonWorker> EventOf(const v1::CordonWorkerRequest& request,
+                                                 UnaryCall& call) {
+  MUSTER_ASSIGN_OR_RETURN(std::string actor, ActorOf(call.caller().NameOr(request.user())));
+  call.Changes("", absl::StrCat("worker ", request.worker(),
+                                request.cordoned() ? " drained" : " undrained"));
   if (request.reason().size() > kMaxReasonBytes) {
     return absl::InvalidArgumentError(absl::StrCat("reason: at most ", kMaxReasonBytes, " bytes"));
   }
@@ -149,8 +165,10 @@ absl::StatusOr<controller::CordonWorker> EventOf(const v1::CordonWorkerRequest& 
                                   .let_finish = request.let_finish()};
 }
 
-absl::StatusOr<controller::ForgetWorker> EventOf(const v1::ForgetWorkerRequest& request) {
-  MUSTER_ASSIGN_OR_RETURN(std::string actor, ActorOf(request.user()));
+absl::StatusOr<controller::ForgetWorker> EventOf(const v1::ForgetWorkerRequest& request,
+                                                 UnaryCall& call) {
+  MUSTER_ASSIGN_OR_RETURN(std::string actor, ActorOf(call.caller().NameOr(request.user())));
+  call.Changes("", absl::StrCat("worker ", request.worker()));
   return controller::ForgetWorker{
       .worker = request.worker(), .actor = std::move(actor), .gone = request.gone()};
 }
@@ -172,11 +190,12 @@ grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* con
                                                 const v1::CancelJobRequest* request,
                                                 v1::CancelJobResponse* response) {
   auto* call = new UnaryCall(gate_, "CancelJob");
-  if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
+  if (const absl::Status allowed = call->Enter(*context, "JobService/CancelJob"); !allowed.ok()) {
     call->Done(allowed);
   } else {
-    KnownJobs jobs(engine_);
-    PostAndAnswer(engine_, jobs, EventOf(*request, jobs), call, WithJob(engine_, response));
+    KnownJobs jobs(engine_, gate_.ReadsOf(call->caller()));
+    PostAndAnswer(engine_, jobs, EventOf(*request, Asked{gate_, *call, jobs}), call,
+                  WithJob(engine_, response));
   }
   return call;
 }
@@ -185,11 +204,11 @@ grpc::ServerUnaryReactor* JobService::ControlJob(grpc::CallbackServerContext* co
                                                  const v1::ControlJobRequest* request,
                                                  v1::ControlJobResponse* response) {
   auto* call = new UnaryCall(gate_, "ControlJob");
-  if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
+  if (const absl::Status allowed = call->Enter(*context, "JobService/ControlJob"); !allowed.ok()) {
     call->Done(allowed);
   } else {
-    KnownJobs jobs(engine_);
-    PostAndAnswer(engine_, jobs, EventOf(*request, jobs, has_upload_), call,
+    KnownJobs jobs(engine_, gate_.ReadsOf(call->caller()));
+    PostAndAnswer(engine_, jobs, EventOf(*request, Asked{gate_, *call, jobs}, has_upload_), call,
                   WithJob(engine_, response));
   }
   return call;
@@ -199,11 +218,12 @@ grpc::ServerUnaryReactor* JobService::UpdateJob(grpc::CallbackServerContext* con
                                                 const v1::UpdateJobRequest* request,
                                                 v1::UpdateJobResponse* response) {
   auto* call = new UnaryCall(gate_, "UpdateJob");
-  if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
+  if (const absl::Status allowed = call->Enter(*context, "JobService/UpdateJob"); !allowed.ok()) {
     call->Done(allowed);
   } else {
-    KnownJobs jobs(engine_);
-    PostAndAnswer(engine_, jobs, EventOf(*request, jobs), call, WithJob(engine_, response));
+    KnownJobs jobs(engine_, gate_.ReadsOf(call->caller()));
+    PostAndAnswer(engine_, jobs, EventOf(*request, Asked{gate_, *call, jobs}), call,
+                  WithJob(engine_, response));
   }
   return call;
 }
@@ -212,11 +232,12 @@ grpc::ServerUnaryReactor* JobService::CordonWorker(grpc::CallbackServerContext* 
                                                    const v1::CordonWorkerRequest* request,
                                                    v1::CordonWorkerResponse* response) {
   auto* call = new UnaryCall(gate_, "CordonWorker");
-  if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
+  if (const absl::Status allowed = call->Enter(*context, "JobService/CordonWorker");
+      !allowed.ok()) {
     call->Done(allowed);
     return call;
   }
-  PostAndAnswer(engine_, EventOf(*request), call,
+  PostAndAnswer(engine_, EventOf(*request, *call), call,
                 [this, name = request->worker(), response](const EventResult&) {
                   const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
                   if (const Worker* worker = snapshot->FindWorker(name)) {
@@ -230,10 +251,11 @@ grpc::ServerUnaryReactor* JobService::ForgetWorker(grpc::CallbackServerContext* 
                                                    const v1::ForgetWorkerRequest* request,
                                                    v1::ForgetWorkerResponse*) {
   auto* call = new UnaryCall(gate_, "ForgetWorker");
-  if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
+  if (const absl::Status allowed = call->Enter(*context, "JobService/ForgetWorker");
+      !allowed.ok()) {
     call->Done(allowed);
   } else {
-    PostAndAnswer(engine_, EventOf(*request), call, [](const EventResult&) {});
+    PostAndAnswer(engine_, EventOf(*request, *call), call, [](const EventResult&) {});
   }
   return call;
 }

@@ -12,6 +12,7 @@
 #include "common/spec/packed_spec.h"
 #include "controller/api/calls/known_jobs.h"
 #include "controller/api/calls/post_event.h"
+#include "controller/api/calls/referred_jobs.h"
 #include "controller/api/calls/submit_check.h"
 #include "controller/api/convert/convert.h"
 #include "controller/api/convert/explain_answer.h"
@@ -77,6 +78,12 @@ bool FillEvents(const Job& job, size_t bytes,
   return FillNewest(std::move(events), bytes, out) && first == 0;
 }
 
+// "job 42", or "jobs 42 to 51" of an array.
+std::string JobsText(uint64_t first, uint32_t jobs) {
+  if (jobs <= 1) return absl::StrCat("job ", first);
+  return absl::StrCat("jobs ", first, " to ", first + jobs - 1);
+}
+
 // For Submit and GetJob: what the job begins from, if that is another one's and not forgotten.
 template <typename Response>
 absl::Status FillResume(KnownJobs& jobs, const std::vector<uint64_t>& resume_from,
@@ -91,15 +98,47 @@ absl::Status FillResume(KnownJobs& jobs, const std::vector<uint64_t>& resume_fro
   return absl::OkStatus();
 }
 
+// Who is ahead, and who is waited for, without the names of what may not be read.
+void HideNames(const Snapshot& snapshot, const MayRead& may_read, v1::Outlook& outlook) {
+  if (may_read == nullptr) return;
+  for (v1::Outlook::Ahead& ahead : *outlook.mutable_ahead()) {
+    if (may_read(ahead.project())) continue;
+    ahead.clear_name();
+    ahead.clear_project();
+  }
+  for (v1::Outlook::End& end : *outlook.mutable_rests_on()) {
+    const Job* job = snapshot.FindJob(end.job_id());
+    if (job == nullptr || !may_read(job->settings->project)) end.clear_name();
+  }
+}
+
+// Takes out what is of jobs that may not be read, or that are not in memory any more.
+void HideJobs(const Snapshot& snapshot, const MayRead& may_read, v1::WorkerInfo& info) {
+  if (may_read == nullptr) return;
+  const auto hidden = [&](uint64_t id) {
+    const Job* job = snapshot.FindJob(id);
+    return job == nullptr || !may_read(job->settings->project);
+  };
+  auto& ids = *info.mutable_job_ids();
+  ids.erase(std::remove_if(ids.begin(), ids.end(), hidden), ids.end());
+  auto& failures = *info.mutable_failures();
+  failures.erase(std::remove_if(failures.begin(), failures.end(),
+                                [&](const v1::WorkerInfo::WorkerFailure& failure) {
+                                  return hidden(failure.job_id());
+                                }),
+                 failures.end());
+}
+
 // Workers above the id that the token names.
 absl::Status FillWorkers(const Snapshot& snapshot, const v1::ListWorkersRequest& request,
-                         v1::ListWorkersResponse& response) {
+                         const MayRead& may_read, v1::ListWorkersResponse& response) {
   MUSTER_ASSIGN_OR_RETURN(const uint64_t after, IdOfToken(request.page_token(), /*first=*/0));
   PageBytes page;
   for (uint64_t id = after; id < snapshot.workers.last_id();) {
     const Worker* worker = snapshot.workers.Find(++id);
     if (worker == nullptr) continue;
     v1::WorkerInfo info = ToProto(*worker);
+    HideJobs(snapshot, may_read, info);
     if (!page.Take(info.ByteSizeLong())) {
       response.set_next_page_token(absl::StrCat(id - 1));
       break;
@@ -136,13 +175,15 @@ absl::StatusOr<PointQuery> QueryOf(const v1::QueryMetricsRequest& request, uint6
 }  // namespace
 
 JobService::JobService(Engine& engine, MetricsReader& metrics, CallGate& gate, Clock& clock,
-                       std::string checkpoint_root, HasUpload has_upload)
+                       std::string checkpoint_root, HasUpload has_upload,
+                       WorkersToCome workers_to_come)
     : engine_(engine),
       metrics_(metrics),
       gate_(gate),
       clock_(clock),
       checkpoint_root_(std::move(checkpoint_root)),
       has_upload_(std::move(has_upload)),
+      workers_to_come_(std::move(workers_to_come)),
       pump_(clock),
       watch_(gate.patience()) {}
 
@@ -150,7 +191,7 @@ grpc::ServerUnaryReactor* JobService::GetVersion(grpc::CallbackServerContext* co
                                                  const v1::GetVersionRequest*,
                                                  v1::GetVersionResponse* response) {
   auto* call = new UnaryCall(gate_, "GetVersion");
-  const absl::Status allowed = gate_.Check(*context);
+  const absl::Status allowed = call->Enter(*context, "JobService/GetVersion");
   if (allowed.ok()) {
     response->set_version(Version());
     response->set_protocol_version(kProtocolVersion);
@@ -164,27 +205,35 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
                                              const v1::SubmitRequest* request,
                                              v1::SubmitResponse* response) {
   auto* call = new UnaryCall(gate_, "Submit");
-  absl::Status status = gate_.Check(*context);
+  absl::Status status = call->Enter(*context, "JobService/Submit");
   absl::StatusOr<SubmitJob> event;
   if (status.ok()) {
     v1::JobSpec& spec = *response->mutable_resolved_spec();
     spec = request->spec();
     event = CheckSubmit(*request, spec, checkpoint_root_);
     status = event.status();
+    if (status.ok()) LetWaitFor(workers_to_come_, *event);
   }
-  KnownJobs jobs(engine_);
-  if (status.ok()) status = jobs.LoadReferred(*event);
+  if (status.ok()) {
+    event->owner = call->caller().NameOr(event->owner);
+    status = gate_.CheckProject(call->caller(), event->settings->project);
+  }
+  KnownJobs jobs(engine_, gate_.ReadsOf(call->caller()));
+  if (status.ok()) status = LoadReadable(gate_, call->caller(), jobs, *event);
   if (!status.ok()) {
     call->Done(status);
     return call;
   }
   if (request->dry_run()) {
-    const absl::StatusOr<Explanation> forecast = engine_.Forecast(jobs.snapshot(), *event);
+    call->NeedsNoRecord();
+    absl::StatusOr<Explanation> forecast = engine_.Forecast(jobs.snapshot(), *event);
     status = forecast.status();
     if (forecast.ok()) {
+      AddHints(event->settings->needs, *forecast);
       status = FillResume(jobs, forecast->resume_from, *response);
       response->set_forecast(forecast->forecast);
       *response->mutable_outlook() = ToProto(jobs.snapshot(), *forecast);
+      HideNames(jobs.snapshot(), gate_.ReadsOf(call->caller()), *response->mutable_outlook());
     }
     call->Done(status);
     return call;
@@ -196,24 +245,30 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
                                                 "with `muster submit --upload DIR`")));
     return call;
   }
-  PostAndAnswer(engine_, jobs, std::move(event), call, [this, response](const EventResult& result) {
-    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-    const Job* job = snapshot->FindJob(result.job_id);
-    if (job != nullptr && !job->settings->resume_from.empty()) {
-      *response->mutable_resume_from() = ResumeSourceOf(*snapshot, job->settings->resume_from);
-    }
-    response->set_job_id(result.job_id);
-    response->set_jobs(result.jobs);
-    response->set_already_existed(result.already_existed);
-  });
+  const std::string project = event->settings->project;
+  PostAndAnswer(engine_, jobs, std::move(event), call,
+                [this, call, project, response](const EventResult& result) {
+                  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+                  const Job* job = snapshot->FindJob(result.job_id);
+                  if (job != nullptr && !job->settings->resume_from.empty()) {
+                    *response->mutable_resume_from() =
+                        ResumeSourceOf(*snapshot, job->settings->resume_from);
+                  }
+                  response->set_job_id(result.job_id);
+                  response->set_jobs(result.jobs);
+                  response->set_already_existed(result.already_existed);
+                  if (result.already_existed) call->NeedsNoRecord();
+                  call->Changes(project, JobsText(result.job_id, result.jobs));
+                });
   return call;
 }
 
 grpc::ServerBidiReactor<v1::SubmitJobsRequest, v1::SubmitJobsResponse>* JobService::SubmitJobs(
     grpc::CallbackServerContext* context) {
-  absl::Status allowed = gate_.Check(*context);
-  auto stream =
-      std::make_shared<SubmitStream>(gate_, engine_, checkpoint_root_, gate_.CallerOf(*context));
+  absl::StatusOr<Caller> caller = gate_.Enter(*context, "JobService/SubmitJobs");
+  absl::Status allowed = caller.status();
+  auto stream = std::make_shared<SubmitStream>(gate_, engine_, checkpoint_root_, workers_to_come_,
+                                               caller.ok() ? *std::move(caller) : Caller());
   if (allowed.ok()) allowed = KeepUntilStop(stream);
   return SubmitStream::Begin(std::move(stream), *context, watch_, allowed);
 }
@@ -251,8 +306,10 @@ grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* cont
                                                const v1::ListJobsRequest* request,
                                                v1::ListJobsResponse* response) {
   auto* call = new UnaryCall(gate_, "ListJobs");
-  absl::Status status = gate_.Check(*context);
-  if (status.ok()) status = FillJobs(*engine_.snapshot(), engine_.history(), *request, *response);
+  absl::Status status = call->Enter(*context, "JobService/ListJobs");
+  if (status.ok())
+    status = FillJobs(*engine_.snapshot(), engine_.history(), *request,
+                      gate_.ReadsOf(call->caller()), *response);
   call->Done(status);
   return call;
 }
@@ -261,15 +318,35 @@ grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* contex
                                              const v1::GetJobRequest* request,
                                              v1::GetJobResponse* response) {
   auto* call = new UnaryCall(gate_, "GetJob");
-  absl::Status status = gate_.Check(*context);
-  if (status.ok()) status = FillJob(*request, *response);
+  absl::Status status = call->Enter(*context, "JobService/GetJob");
+  if (status.ok()) status = FillJob(call->caller(), *request, *response);
   call->Done(status);
   return call;
 }
 
-absl::Status JobService::FillJob(const v1::GetJobRequest& request, v1::GetJobResponse& response) {
-  KnownJobs jobs(engine_);
-  MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(request.job()));
+absl::StatusOr<const Job*> JobService::FindFor(const Caller& caller, KnownJobs& jobs,
+                                               const v1::JobRef& ref) {
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(ref));
+  MUSTER_RETURN_IF_ERROR(gate_.CheckJob(caller, *job));
+  return job;
+}
+
+absl::StatusOr<const Checkpoint*> JobService::FindCheckpointFor(const Caller& caller,
+                                                                KnownJobs& jobs, uint64_t id) {
+  MUSTER_ASSIGN_OR_RETURN(const Checkpoint* checkpoint, jobs.FindCheckpoint(id));
+  if (checkpoint == nullptr) return NoSuchCheckpoint(id);
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(checkpoint->job_id));
+  // Whose it is nobody can tell then.
+  MUSTER_RETURN_IF_ERROR(
+      job == nullptr ? gate_.CheckProject(caller, kAllProjects, absl::StrCat("checkpoint ", id))
+                     : gate_.CheckJob(caller, *job));
+  return checkpoint;
+}
+
+absl::Status JobService::FillJob(const Caller& caller, const v1::GetJobRequest& request,
+                                 v1::GetJobResponse& response) {
+  KnownJobs jobs(engine_, gate_.ReadsOf(caller));
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, FindFor(caller, jobs, request.job()));
   MUSTER_RETURN_IF_ERROR(FillResume(jobs, job->settings->resume_from, response));
   const Snapshot& snapshot = jobs.snapshot();
   *response.mutable_spec() = SpecOf(*job->settings);
@@ -293,17 +370,26 @@ absl::Status JobService::FillJob(const v1::GetJobRequest& request, v1::GetJobRes
   return absl::OkStatus();
 }
 
+std::function<absl::Status()> JobService::StillAllowed(const Caller& caller,
+                                                       const std::string& project) {
+  return [this, caller, project] { return gate_.CheckAgain(caller, project); };
+}
+
 grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(
     grpc::CallbackServerContext* context, const v1::WatchJobRequest* request) {
-  absl::Status status = gate_.Check(*context);
+  const absl::StatusOr<Caller> caller = gate_.Enter(*context, "JobService/WatchJob");
+  absl::Status status = caller.status();
+  std::string project;
   uint64_t id = 0;
   if (status.ok()) {
-    KnownJobs jobs(engine_);
-    const absl::StatusOr<const Job*> job = jobs.Find(request->job());
+    KnownJobs jobs(engine_, gate_.ReadsOf(*caller));
+    const absl::StatusOr<const Job*> job = FindFor(*caller, jobs, request->job());
     status = job.status();
     if (job.ok()) id = (*job)->id;
+    if (job.ok()) project = (*job)->settings->project;
   }
   auto watch = std::make_shared<JobWatch>(gate_, engine_, id);
+  if (status.ok()) watch->EndUnless(StillAllowed(*caller, project));
   auto* reactor = JobWatch::Handover(watch, *context, watch_);
   if (status.ok()) {
     pump_.Add(std::move(watch));
@@ -315,7 +401,9 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(
 
 grpc::ServerWriteReactor<v1::StreamEventsResponse>* JobService::StreamEvents(
     grpc::CallbackServerContext* context, const v1::StreamEventsRequest* request) {
-  absl::Status status = gate_.Check(*context);
+  const absl::StatusOr<Caller> caller = gate_.Enter(*context, "JobService/StreamEvents");
+  absl::Status status = caller.status();
+  std::string project;
   if (status.ok() && request->tail() > kMaxTailEvents) {
     status = absl::InvalidArgumentError(absl::StrCat("tail: at most ", kMaxTailEvents, " events"));
   }
@@ -323,12 +411,15 @@ grpc::ServerWriteReactor<v1::StreamEventsResponse>* JobService::StreamEvents(
                             .tail = request->tail(),
                             .follow = request->follow()};
   if (status.ok() && request->has_job()) {
-    KnownJobs jobs(engine_);
-    const absl::StatusOr<const Job*> job = jobs.Find(request->job());
+    KnownJobs jobs(engine_, gate_.ReadsOf(*caller));
+    const absl::StatusOr<const Job*> job = FindFor(*caller, jobs, request->job());
     status = job.status();
     if (job.ok()) wanted.job_id = (*job)->id;
+    if (job.ok()) project = (*job)->settings->project;
   }
+  if (status.ok() && !request->has_job()) wanted.may_read = gate_.ReadsOf(*caller);
   auto stream = std::make_shared<EventStream>(gate_, engine_, wanted);
+  if (status.ok()) stream->EndUnless(StillAllowed(*caller, project));
   auto* reactor = EventStream::Handover(stream, *context, watch_);
   if (status.ok()) {
     pump_.Add(std::move(stream));
@@ -340,19 +431,23 @@ grpc::ServerWriteReactor<v1::StreamEventsResponse>* JobService::StreamEvents(
 
 grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobService::StreamLogs(
     grpc::CallbackServerContext* context, const v1::StreamLogsRequest* request) {
-  absl::Status status = gate_.Check(*context);
+  const absl::StatusOr<Caller> caller = gate_.Enter(*context, "JobService/StreamLogs");
+  absl::Status status = caller.status();
+  std::string project;
   LogQuery wanted;
   wanted.follow = request->follow();
   wanted.tail_lines = std::min(request->tail(), kMaxTailLines);
   if (request->has_rank()) wanted.rank = request->rank();
   if (request->has_attempt()) wanted.attempt = request->attempt();
   if (status.ok()) {
-    KnownJobs jobs(engine_);
-    const absl::StatusOr<const Job*> job = jobs.Find(request->job());
+    KnownJobs jobs(engine_, gate_.ReadsOf(*caller));
+    const absl::StatusOr<const Job*> job = FindFor(*caller, jobs, request->job());
     status = job.status();
     if (job.ok()) wanted.job_id = (*job)->id;
+    if (job.ok()) project = (*job)->settings->project;
   }
   auto stream = std::make_shared<LogStream>(gate_, engine_, metrics_, clock_, wanted);
+  if (status.ok()) stream->EndUnless(StillAllowed(*caller, project));
   auto* reactor = LogStream::Handover(stream, *context, watch_);
   if (status.ok()) {
     pump_.Add(std::move(stream));
@@ -366,11 +461,11 @@ grpc::ServerUnaryReactor* JobService::QueryMetrics(grpc::CallbackServerContext* 
                                                    const v1::QueryMetricsRequest* request,
                                                    v1::QueryMetricsResponse* response) {
   auto* call = new UnaryCall(gate_, "QueryMetrics");
-  absl::Status status = gate_.Check(*context);
+  absl::Status status = call->Enter(*context, "JobService/QueryMetrics");
   absl::StatusOr<PointQuery> query;
   if (status.ok()) {
-    KnownJobs jobs(engine_);
-    const absl::StatusOr<const Job*> job = jobs.Find(request->job());
+    KnownJobs jobs(engine_, gate_.ReadsOf(call->caller()));
+    const absl::StatusOr<const Job*> job = FindFor(call->caller(), jobs, request->job());
     status = job.status();
     if (job.ok()) {
       query = QueryOf(*request, (*job)->id);
@@ -401,10 +496,10 @@ grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContex
                                                       const v1::ListCheckpointsRequest* request,
                                                       v1::ListCheckpointsResponse* response) {
   auto* call = new UnaryCall(gate_, "ListCheckpoints");
-  absl::Status status = gate_.Check(*context);
+  absl::Status status = call->Enter(*context, "JobService/ListCheckpoints");
   if (status.ok()) {
-    KnownJobs jobs(engine_);
-    const absl::StatusOr<const Job*> job = jobs.Find(request->job());
+    KnownJobs jobs(engine_, gate_.ReadsOf(call->caller()));
+    const absl::StatusOr<const Job*> job = FindFor(call->caller(), jobs, request->job());
     status = job.status();
     absl::StatusOr<uint64_t> below = IdOfToken(request->page_token(), /*first=*/0);
     if (status.ok()) status = below.status();
@@ -422,13 +517,13 @@ grpc::ServerUnaryReactor* JobService::GetCheckpoint(grpc::CallbackServerContext*
                                                     const v1::GetCheckpointRequest* request,
                                                     v1::GetCheckpointResponse* response) {
   auto* call = new UnaryCall(gate_, "GetCheckpoint");
-  absl::Status status = gate_.Check(*context);
+  absl::Status status = call->Enter(*context, "JobService/GetCheckpoint");
   if (status.ok()) {
     KnownJobs jobs(engine_);
     const absl::StatusOr<const Checkpoint*> checkpoint =
-        jobs.FindCheckpoint(request->checkpoint_id());
+        FindCheckpointFor(call->caller(), jobs, request->checkpoint_id());
     status = checkpoint.status();
-    if (checkpoint.ok() && *checkpoint != nullptr && WasEverThere(**checkpoint)) {
+    if (checkpoint.ok() && WasEverThere(**checkpoint)) {
       *response->mutable_checkpoint() = ToProto(**checkpoint);
     } else if (status.ok()) {
       status = NoSuchCheckpoint(request->checkpoint_id());
@@ -442,15 +537,15 @@ grpc::ServerUnaryReactor* JobService::VerifyCheckpoint(grpc::CallbackServerConte
                                                        const v1::VerifyCheckpointRequest* request,
                                                        v1::VerifyCheckpointResponse* response) {
   auto* call = new UnaryCall(gate_, "VerifyCheckpoint");
-  absl::Status status = gate_.Check(*context);
+  absl::Status status = call->Enter(*context, "JobService/VerifyCheckpoint");
   KnownJobs jobs(engine_);
   const Checkpoint* checkpoint = nullptr;
   if (status.ok()) {
-    const absl::StatusOr<const Checkpoint*> found = jobs.FindCheckpoint(request->checkpoint_id());
+    const absl::StatusOr<const Checkpoint*> found =
+        FindCheckpointFor(call->caller(), jobs, request->checkpoint_id());
     status = found.status();
     if (found.ok()) checkpoint = *found;
   }
-  if (status.ok() && checkpoint == nullptr) status = NoSuchCheckpoint(request->checkpoint_id());
   absl::StatusOr<RestoreList> restore;
   if (status.ok()) {
     restore = jobs.WhatToRestore();
@@ -460,6 +555,9 @@ grpc::ServerUnaryReactor* JobService::VerifyCheckpoint(grpc::CallbackServerConte
     call->Done(status);
     return call;
   }
+  const Job* job = jobs.snapshot().FindJob(checkpoint->job_id);
+  call->Changes(job == nullptr ? "" : job->settings->project,
+                absl::StrCat("checkpoint ", checkpoint->id, " of job ", checkpoint->job_id));
   auto wait =
       std::make_shared<VerificationWait>(call, context, clock_, engine_, *checkpoint, response);
   std::vector<Engine::Posted> post;
@@ -481,8 +579,10 @@ grpc::ServerUnaryReactor* JobService::ListWorkers(grpc::CallbackServerContext* c
                                                   const v1::ListWorkersRequest* request,
                                                   v1::ListWorkersResponse* response) {
   auto* call = new UnaryCall(gate_, "ListWorkers");
-  absl::Status status = gate_.Check(*context);
-  if (status.ok()) status = FillWorkers(*engine_.snapshot(), *request, *response);
+  absl::Status status = call->Enter(*context, "JobService/ListWorkers");
+  if (status.ok()) {
+    status = FillWorkers(*engine_.snapshot(), *request, gate_.ReadsOf(call->caller()), *response);
+  }
   call->Done(status);
   return call;
 }
@@ -491,11 +591,11 @@ grpc::ServerUnaryReactor* JobService::GetGoodput(grpc::CallbackServerContext* co
                                                  const v1::GetGoodputRequest* request,
                                                  v1::GetGoodputResponse* response) {
   auto* call = new UnaryCall(gate_, "GetGoodput");
-  absl::Status status = gate_.Check(*context);
-  KnownJobs jobs(engine_);
+  absl::Status status = call->Enter(*context, "JobService/GetGoodput");
+  KnownJobs jobs(engine_, gate_.ReadsOf(call->caller()));
   const absl::Duration now = clock_.SinceBoot();
   if (status.ok() && request->has_job()) {
-    const absl::StatusOr<const Job*> job = jobs.Find(request->job());
+    const absl::StatusOr<const Job*> job = FindFor(call->caller(), jobs, request->job());
     status = job.status();
     if (job.ok()) *response = AnswerGoodput(jobs.snapshot(), now, **job);
   } else if (status.ok()) {
@@ -504,7 +604,8 @@ grpc::ServerUnaryReactor* JobService::GetGoodput(grpc::CallbackServerContext* co
     absl::StatusOr<v1::GetGoodputResponse> answer = absl::UnavailableError(
         "others are asking for the goodput of all jobs at this moment: ask again");
     if (others < kMostGoodputs)
-      answer = AnswerGoodput(jobs.snapshot(), engine_.history(), now, *request);
+      answer = AnswerGoodput(jobs.snapshot(), engine_.history(), now, *request,
+                             gate_.ReadsOf(call->caller()));
     status = answer.status();
     if (answer.ok()) *response = *std::move(answer);
   }
@@ -516,19 +617,28 @@ grpc::ServerUnaryReactor* JobService::ExplainJob(grpc::CallbackServerContext* co
                                                  const v1::ExplainJobRequest* request,
                                                  v1::ExplainJobResponse* response) {
   auto* call = new UnaryCall(gate_, "ExplainJob");
-  absl::Status status = gate_.Check(*context);
-  if (status.ok()) status = FillExplanation(*request, *response);
+  absl::Status status = call->Enter(*context, "JobService/ExplainJob");
+  if (status.ok()) status = FillExplanation(call->caller(), *request, *response);
   call->Done(status);
   return call;
 }
 
-absl::Status JobService::FillExplanation(const v1::ExplainJobRequest& request,
+void JobService::AddHints(const JobNeeds& needs, Explanation& explanation) const {
+  if (explanation.blockers.empty() || !workers_to_come_.hints) return;
+  for (Blocker& hint : workers_to_come_.hints(needs)) {
+    explanation.blockers.push_back(std::move(hint));
+  }
+}
+
+absl::Status JobService::FillExplanation(const Caller& caller, const v1::ExplainJobRequest& request,
                                          v1::ExplainJobResponse& response) {
-  KnownJobs jobs(engine_);
-  MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(request.job()));
+  KnownJobs jobs(engine_, gate_.ReadsOf(caller));
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, FindFor(caller, jobs, request.job()));
   *response.mutable_summary() = ToProto(*job);
-  MUSTER_ASSIGN_OR_RETURN(const Explanation explanation, engine_.Explain(jobs.snapshot(), job->id));
+  MUSTER_ASSIGN_OR_RETURN(Explanation explanation, engine_.Explain(jobs.snapshot(), job->id));
+  AddHints(job->settings->needs, explanation);
   *response.mutable_outlook() = ToProto(jobs.snapshot(), explanation);
+  HideNames(jobs.snapshot(), gate_.ReadsOf(caller), *response.mutable_outlook());
   return absl::OkStatus();
 }
 

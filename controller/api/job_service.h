@@ -10,8 +10,10 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "controller/api/calls/known_jobs.h"
 #include "controller/api/calls/service_call.h"
 #include "controller/api/calls/stream_watch.h"
+#include "controller/api/calls/submit_check.h"
 #include "controller/api/streams/stream_pump.h"
 #include "controller/api/streams/submit_stream.h"
 #include "controller/engine/engine.h"
@@ -27,7 +29,8 @@ class JobService final : public v1::JobService::CallbackService {
   // All references outlive the service. `checkpoint_root`: for specs that name no url. Without
   // `has_upload` there are no uploads.
   JobService(Engine& engine, MetricsReader& metrics, CallGate& gate, Clock& clock,
-             std::string checkpoint_root, HasUpload has_upload = nullptr);
+             std::string checkpoint_root, HasUpload has_upload = nullptr,
+             WorkersToCome workers_to_come = {});
 
   // Ends what is open with UNAVAILABLE; to be called before the gRPC server shuts down.
   void Stop() MUSTER_EXCLUDES(mutex_);
@@ -100,9 +103,18 @@ class JobService final : public v1::JobService::CallbackService {
 
   // So that Stop ends it; refused when there are too many, or no more.
   absl::Status KeepUntilStop(const std::shared_ptr<SubmitStream>& stream) MUSTER_EXCLUDES(mutex_);
-  absl::Status FillExplanation(const v1::ExplainJobRequest& request,
+  void AddHints(const JobNeeds& needs, Explanation& explanation) const;
+  // The job that is named, if the caller may do to it what they ask.
+  absl::StatusOr<const Job*> FindFor(const Caller& caller, KnownJobs& jobs, const v1::JobRef& ref);
+  // Likewise; NOT_FOUND: there is none.
+  absl::StatusOr<const Checkpoint*> FindCheckpointFor(const Caller& caller, KnownJobs& jobs,
+                                                      uint64_t id);
+  // For OutStream::EndUnless.
+  std::function<absl::Status()> StillAllowed(const Caller& caller, const std::string& project);
+  absl::Status FillExplanation(const Caller& caller, const v1::ExplainJobRequest& request,
                                v1::ExplainJobResponse& response);
-  absl::Status FillJob(const v1::GetJobRequest& request, v1::GetJobResponse& response);
+  absl::Status FillJob(const Caller& caller, const v1::GetJobRequest& request,
+                       v1::GetJobResponse& response);
 
   Engine& engine_;
   MetricsReader& metrics_;
@@ -110,6 +122,7 @@ class JobService final : public v1::JobService::CallbackService {
   Clock& clock_;
   const std::string checkpoint_root_;
   const HasUpload has_upload_;
+  const WorkersToCome workers_to_come_;
   StreamPump pump_;
   StreamWatch watch_;
   std::atomic<int> goodputs_ = 0;  // that are being answered, over all jobs

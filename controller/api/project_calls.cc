@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/spec/validate/spec_checks.h"
+#include "common/protocol/name_rule.h"
 #include "controller/api/calls/post_event.h"
 #include "controller/api/calls/submit_check.h"
 #include "controller/api/convert/pages.h"
@@ -51,7 +51,10 @@ v1::ProjectInfo ToProto(const ProjectAccount& account) {
   return out;
 }
 
-absl::StatusOr<controller::SetProject> EventOf(const v1::SetProjectRequest& request) {
+absl::StatusOr<controller::SetProject> EventOf(const v1::SetProjectRequest& request,
+                                               UnaryCall& call) {
+  const std::string user = call.caller().NameOr(request.user());
+  call.Changes(request.project(), absl::StrCat("project ", request.project()));
   MUSTER_RETURN_IF_ERROR(CheckWord("user", request.user(), kMaxUserBytes));
   if (!IsName(request.project())) {
     return absl::InvalidArgumentError(
@@ -68,7 +71,7 @@ absl::StatusOr<controller::SetProject> EventOf(const v1::SetProjectRequest& requ
     event.users[user] = FromProto(quota);
   }
   for (const std::string& user : request.reset_users()) event.users[user] = std::nullopt;
-  event.actor = absl::StrCat("user:", request.user().empty() ? "unknown" : request.user());
+  event.actor = absl::StrCat("user:", user.empty() ? "unknown" : user);
   return event;
 }
 
@@ -78,12 +81,14 @@ grpc::ServerUnaryReactor* JobService::ListProjects(grpc::CallbackServerContext* 
                                                    const v1::ListProjectsRequest* request,
                                                    v1::ListProjectsResponse* response) {
   auto* call = new UnaryCall(gate_, "ListProjects");
-  const absl::Status allowed = gate_.Check(*context);
+  const absl::Status allowed = call->Enter(*context, "JobService/ListProjects");
   if (allowed.ok()) {
     PageBytes page;
+    const MayRead may_read = gate_.ReadsOf(call->caller());
     for (const ProjectAccount& account :
          AccountsOf(*engine_.snapshot(), clock_.SinceBoot(), engine_.options().use_half_life)) {
       if (account.project.name <= request->page_token()) continue;  // the last one of a page
+      if (may_read != nullptr && !may_read(account.project.name)) continue;
       v1::ProjectInfo info = ToProto(account);
       if (!page.Take(info.ByteSizeLong())) {
         response->set_next_page_token(response->projects().rbegin()->name());
@@ -100,11 +105,11 @@ grpc::ServerUnaryReactor* JobService::SetProject(grpc::CallbackServerContext* co
                                                  const v1::SetProjectRequest* request,
                                                  v1::SetProjectResponse* response) {
   auto* call = new UnaryCall(gate_, "SetProject");
-  if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
+  if (const absl::Status allowed = call->Enter(*context, "JobService/SetProject"); !allowed.ok()) {
     call->Done(allowed);
     return call;
   }
-  PostAndAnswer(engine_, EventOf(*request), call,
+  PostAndAnswer(engine_, EventOf(*request, *call), call,
                 [this, name = request->project(), response](const EventResult&) {
                   *response->mutable_project() =
                       ToProto(AccountOf(*engine_.snapshot(), name, clock_.SinceBoot(),

@@ -27,8 +27,9 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
     gate_.StreamOpened("Upload");
   }
 
-  void Begin(const absl::Status& allowed) {
-    if (!allowed.ok()) return End(allowed);
+  void Begin(absl::StatusOr<Caller> allowed) {
+    if (!allowed.ok()) return End(allowed.status());
+    caller_ = *std::move(allowed);
     upload_thread_.Enqueue([this] {
       upload_thread_.Watch(*this);
       began_ = upload_thread_.Now();
@@ -62,7 +63,12 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
   void CheckDeadline(absl::Duration now) override {
     const UploadPatience& patience = upload_thread_.patience();
     const bool silent = reading_ && now - read_at_ > patience.piece;
-    if (ended_ || (!silent && now - began_ <= patience.whole)) return;
+    if (ended_) return;
+    if (const absl::Status allowed = gate_.CheckAgain(caller_, ""); !allowed.ok()) {
+      incoming_.reset();
+      return End(allowed);
+    }
+    if (!silent && now - began_ <= patience.whole) return;
     incoming_.reset();  // its place is another's from now on
     End(absl::DeadlineExceededError(
         silent ? absl::StrCat("upload: nothing came for ", HumanDuration(patience.piece))
@@ -100,6 +106,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
   UploadThread& upload_thread_;
   CallGate& gate_;
   v1::UploadResponse& response_;
+  Caller caller_;
   absl::Duration began_;
   absl::Duration read_at_;             // when the next piece was waited for
   std::atomic<bool> reading_ = false;  // a read is under way
@@ -219,9 +226,14 @@ void UploadThread::CheckDeadlines() {
   for (Timed* timed : timed_) timed->CheckDeadline(now);
 }
 
-absl::Status UploadService::Allow(grpc::CallbackServerContext& context, Side side) {
+absl::StatusOr<Caller> UploadService::Allow(grpc::CallbackServerContext& context, Side side,
+                                            absl::string_view method) {
+  Caller caller;
+  if (side_ == Side::kPeople && side == Side::kPeople) {
+    return gate_.Enter(context, absl::StrCat("UploadService/", method));
+  }
   MUSTER_RETURN_IF_ERROR(gate_.Check(context));
-  if (side == side_) return absl::OkStatus();
+  if (side == side_) return caller;
   return absl::UnimplementedError(side == Side::kPeople ? "uploads go to the people's port"
                                                         : "fetches go to the agents' port");
 }
@@ -230,7 +242,7 @@ grpc::ServerUnaryReactor* UploadService::Find(grpc::CallbackServerContext* conte
                                               const v1::FindUploadRequest* request,
                                               v1::FindUploadResponse* response) {
   auto* call = new UnaryCall(gate_, "FindUpload");
-  const absl::Status allowed = Allow(*context, Side::kPeople);
+  const absl::Status allowed = Allow(*context, Side::kPeople, "Find").status();
   if (allowed.ok()) response->set_found(upload_thread_.store().Find(request->sha256()));
   call->Done(allowed);
   return call;
@@ -239,14 +251,14 @@ grpc::ServerUnaryReactor* UploadService::Find(grpc::CallbackServerContext* conte
 grpc::ServerReadReactor<v1::UploadRequest>* UploadService::Upload(
     grpc::CallbackServerContext* context, v1::UploadResponse* response) {
   auto* call = new UploadCall(upload_thread_, gate_, *response);
-  call->Begin(Allow(*context, Side::kPeople));
+  call->Begin(Allow(*context, Side::kPeople, "Upload"));
   return call;
 }
 
 grpc::ServerWriteReactor<v1::FetchUploadResponse>* UploadService::Fetch(
     grpc::CallbackServerContext* context, const v1::FetchUploadRequest* request) {
   auto* call = new FetchCall(upload_thread_, gate_, *context, request->sha256());
-  call->Begin(Allow(*context, Side::kAgents));
+  call->Begin(Allow(*context, Side::kAgents, "Fetch").status());
   return call;
 }
 

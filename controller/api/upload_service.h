@@ -81,8 +81,10 @@ class UploadService final : public v1::UploadService::CallbackService {
       grpc::CallbackServerContext* context, const v1::FetchUploadRequest* request) override;
 
  private:
-  // Whether the caller may call what is meant for `side`.
-  absl::Status Allow(grpc::CallbackServerContext& context, Side side);
+  // Whether the caller may call `method` ("Find"), which is meant for `side`. Of agents nothing is
+  // known as of a Caller.
+  absl::StatusOr<Caller> Allow(grpc::CallbackServerContext& context, Side side,
+                               absl::string_view method);
 
   UploadThread& upload_thread_;
   CallGate& gate_;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/rpc/peer_certificate.h"
 #include "controller/api/calls/service_call.h"
 #include "controller/api/calls/stream_watch.h"
 #include "controller/api/streams/bulk_stream.h"
@@ -33,6 +35,8 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   // Ends all streams with UNAVAILABLE, new ones too; to be called before the gRPC server shuts
   // down.
   void Stop() MUSTER_EXCLUDES(mutex_);
+  // Ends the streams of agents whose certificate is for this name, with PERMISSION_DENIED.
+  void CloseOf(const std::string& name) MUSTER_EXCLUDES(mutex_);
 
   grpc::ServerBidiReactor<v1::WorkerMessage, v1::ControllerMessage>* Control(
       grpc::CallbackServerContext* context) override;
@@ -40,10 +44,17 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       grpc::CallbackServerContext* context) override;
 
  private:
+  template <typename Stream>
+  struct Opened {
+    std::weak_ptr<Stream> stream;
+    PeerNames sender;
+  };
+
   // Remembers the stream unless it may not be opened; then why not.
   template <typename Stream>
-  absl::Status AdmitLocked(std::vector<std::weak_ptr<Stream>>& streams,
-                           const std::shared_ptr<Stream>& stream) MUSTER_REQUIRES(mutex_);
+  absl::Status AdmitLocked(std::vector<Opened<Stream>>& streams,
+                           const std::shared_ptr<Stream>& stream, PeerNames sender)
+      MUSTER_REQUIRES(mutex_);
 
   Engine& engine_;
   MetricsIngest& ingest_;
@@ -52,8 +63,8 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   StreamWatch watch_;
   Mutex mutex_;
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
-  std::vector<std::weak_ptr<ControlStream>> controls_ MUSTER_GUARDED_BY(mutex_);
-  std::vector<std::weak_ptr<BulkStream>> bulks_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<Opened<ControlStream>> controls_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<Opened<BulkStream>> bulks_ MUSTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster::controller

@@ -141,7 +141,8 @@ std::vector<Applier::Item> Applier::TakeBatch() {
     taken.reserve(std::min(kMaxBatch, QueuedItemsLocked()));
     for (auto& queue : queues_) take(queue, kMaxBatch / kQueues);
     for (auto& queue : queues_) take(queue, room);
-    due_ = QueuedItemsLocked() == 0 ? absl::InfiniteDuration() : absl::ZeroDuration();
+    const bool is_idle = QueuedItemsLocked() == 0 && turns_.empty();
+    due_ = is_idle ? absl::InfiniteDuration() : absl::ZeroDuration();
   }
   std::sort(taken.begin(), taken.end(),
             [](const Queued& a, const Queued& b) { return a.number < b.number; });
@@ -151,12 +152,45 @@ std::vector<Applier::Item> Applier::TakeBatch() {
   return batch;
 }
 
+void Applier::WithStore(StoreTurn turn) {
+  bool is_closed = false;
+  {
+    MutexLock lock(mutex_);
+    is_closed = !closed_.ok();
+    if (!is_closed) {
+      turns_.push_back(std::move(turn));
+      due_ = absl::ZeroDuration();
+    }
+  }
+  if (is_closed) {
+    turn(nullptr);
+  } else if (wake_up_) {
+    wake_up_();
+  }
+}
+
+bool Applier::TakeTurn() {
+  StoreTurn turn;
+  {
+    MutexLock lock(mutex_);
+    if (turns_.empty()) return false;
+    turn = std::move(turns_.front());
+    turns_.pop_front();
+  }
+  const bool is_open = WhyClosed().ok();
+  const bool goes_on = turn(is_open ? store_.get() : nullptr);
+  MutexLock lock(mutex_);
+  if (goes_on && is_open) turns_.push_back(std::move(turn));
+  return true;
+}
+
 bool Applier::RunOnce() {
+  const bool took_turn = TakeTurn();
   std::vector<Item> batch;
   // All of them: what is left behind would be overtaken by what is tried and waits again.
   if (!parked_.empty() && clock_.SinceBoot() >= full_until_) batch = TakeParked(kMaxParked);
   for (Item& item : TakeBatch()) batch.push_back(std::move(item));
-  if (batch.empty()) return false;
+  if (batch.empty()) return took_turn;
   DropOldKeys();
   RunBatch(std::move(batch));
   {
@@ -175,7 +209,8 @@ RuleContext Applier::MakeContext() const {
           .now_at = clock_.SinceBoot(),
           .idempotency = &idempotency_,
           .use_half_life = policies_.use_half_life,
-          .quarantine = policies_.quarantine};
+          .quarantine = policies_.quarantine,
+          .restored = policies_.restored};
 }
 
 void Applier::RunBatch(std::vector<Item> batch) {
@@ -361,16 +396,19 @@ void Applier::Fail(const absl::Status& status, std::vector<Item> batch) {
 
 void Applier::Close(const absl::Status& why) {
   std::array<std::deque<Queued>, kQueues> left;
+  std::deque<StoreTurn> turns;
   {
     MutexLock lock(mutex_);
     if (closed_.ok()) closed_ = why;
     left.swap(queues_);
+    turns.swap(turns_);
     due_ = retry_at_ = absl::InfiniteDuration();
   }
   for (std::deque<Queued>& queue : left) {
     for (Queued& queued : queue) queued.item.done(Refuse(why));
   }
   for (Item& item : TakeParked(kMaxParked)) item.done(Refuse(why));
+  for (const StoreTurn& turn : turns) turn(nullptr);
 }
 
 absl::Status Applier::WhyClosed() const {

@@ -65,6 +65,7 @@ class Applier {
   struct Policies {
     absl::Duration use_half_life = kUseHalfLife;
     QuarantineSettings quarantine;
+    const RestoredFrom* restored = nullptr;  // outlives the applier; changes on its thread alone
   };
 
   Applier(std::unique_ptr<StateStore> store, Snapshot initial, Clock& clock, Policies policies,
@@ -74,13 +75,18 @@ class Applier {
   void Post(Item item);
   // The same for several, which go into one batch as far as it has room.
   void PostAll(std::vector<Item> items);
+  // Has `turn` run on the thread of RunOnce, between two batches, again and again until it returns
+  // false. With null, once, when the applier is closed. It must be short. Thread-safe.
+  using StoreTurn = std::function<bool(StateStore* store)>;
+  void WithStore(StoreTurn turn);
   // Called after each Post or PostAll that made UntilDue shorter; set before the first one.
   void SetWakeUp(std::function<void()> wake_up) { wake_up_ = std::move(wake_up); }
 
   // How long what is queued may wait for RunOnce: not at all, kPatience at most, or for ever when
   // nothing is queued. Thread-safe.
   absl::Duration UntilDue() const;
-  // Applies one batch, due or not; false when nothing was queued. One thread.
+  // Applies one batch, due or not, and takes one turn of those that wait for the store; false when
+  // nothing was queued. One thread.
   bool RunOnce();
   // Answers everything that is queued, now and later, UNAVAILABLE.
   void Close(const absl::Status& why);
@@ -103,6 +109,7 @@ class Applier {
   size_t QueuedItemsLocked() const MUSTER_REQUIRES(mutex_);
   std::vector<Item> TakeBatch();
 
+  bool TakeTurn();  // false: none waits
   RuleContext MakeContext() const;
   // Of jobs that left, or came back, or are new.
   void UpdateKeys(const ChangeSet& changes);
@@ -155,6 +162,7 @@ class Applier {
   mutable Mutex mutex_;
   std::array<std::deque<Queued>, kQueues> queues_ MUSTER_GUARDED_BY(mutex_);
   uint64_t arrived_ MUSTER_GUARDED_BY(mutex_) = 0;
+  std::deque<StoreTurn> turns_ MUSTER_GUARDED_BY(mutex_);
   // Since boot.
   absl::Duration due_ MUSTER_GUARDED_BY(mutex_) = absl::InfiniteDuration();
   absl::Duration retry_at_ MUSTER_GUARDED_BY(mutex_) = absl::InfiniteDuration();  // of parked_

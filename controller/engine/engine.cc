@@ -2,18 +2,22 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <map>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/os/loop_thread.h"
 #include "controller/engine/applier.h"
 #include "controller/engine/dispatcher.h"
 #include "controller/engine/loops/archive_loop.h"
 #include "controller/engine/loops/findings_loop.h"
-#include "controller/engine/loops/loop_thread.h"
 #include "controller/engine/loops/retention_loop.h"
 #include "controller/engine/loops/root_loop.h"
 #include "controller/engine/loops/scheduler_loop.h"
@@ -21,6 +25,7 @@
 #include "controller/policy/explain/explain.h"
 #include "controller/policy/health/liveness_rules.h"
 #include "controller/policy/limits/time_limits.h"
+#include "controller/rules/workers/restore_rules.h"
 #include "controller/store/history/history_store.h"
 #include "controller/store/set_aside.h"
 #include "controller/store/state_store.h"
@@ -74,14 +79,19 @@ absl::Status TooManyAsk() {
 class EngineImpl final : public Engine {
  public:
   EngineImpl(EngineOptions options, Clock& clock, std::unique_ptr<StateStore> store,
-             std::unique_ptr<HistoryStore> history, Snapshot initial)
+             std::unique_ptr<HistoryStore> history, Snapshot initial,
+             std::optional<RestoredFrom> restored)
       : options_(std::move(options)),
         clock_(clock),
+        restored_(restored),
+        is_held_(restored.has_value() && !restored->accepted),
         history_(std::move(history)),
         rendezvous_(clock),
         dispatcher_(clock),
         applier_(std::move(store), std::move(initial), clock,
-                 {.use_half_life = options_.use_half_life, .quarantine = options_.quarantine},
+                 {.use_half_life = options_.use_half_life,
+                  .quarantine = options_.quarantine,
+                  .restored = restored_.has_value() ? &*restored_ : nullptr},
                  MakeHooks()),
         scheduler_(clock, MakeWiring(scheduler_thread_),
                    DecidePlans(clock, MakeScheduleSettings())),
@@ -103,15 +113,19 @@ class EngineImpl final : public Engine {
 
   void Start() override {
     if (!options_.threads || started_.exchange(true)) return;
-    for (LoopThread* thread : {&applier_thread_, &scheduler_thread_, &retention_thread_,
-                               &archiving_thread_, &roots_thread_, &liveness_thread_,
-                               &limits_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
-      thread->Start();
+    applier_thread_.Start();
+    rendezvous_thread_.Start();
+    if (is_held_) {
+      hold_thread_.Start();
+    } else {
+      StartActing();
     }
   }
 
   void Stop() override {
     if (stopped_.exchange(true)) return;
+    // The first: it starts the others.
+    hold_thread_.Stop();
     for (LoopThread* thread : {&scheduler_thread_, &retention_thread_, &archiving_thread_,
                                &roots_thread_, &liveness_thread_, &limits_thread_, &applier_thread_,
                                &dispatcher_thread_, &rendezvous_thread_}) {
@@ -190,6 +204,34 @@ class EngineImpl final : public Engine {
     return explanation;
   }
 
+  absl::Status CopyDatabases(const std::string& folder) override {
+    MUSTER_RETURN_IF_ERROR(CopyState(folder + "/state.db"));
+    return history_->CopyTo(folder + "/history.db");
+  }
+
+  std::string held() const override {
+    if (!is_held_) return "";
+    std::string text = absl::StrCat("restored from a backup of term ", restored_->term,
+                                    ": nothing is placed, ended or deleted yet\n");
+    std::map<std::string, std::string> unknown;
+    {
+      MutexLock lock(mutex_);
+      unknown = unknown_;
+    }
+    for (const auto& [worker, what] : unknown) absl::StrAppend(&text, what, "\n");
+    snapshot()->workers.ForEach([&](const Worker& worker) {
+      if (worker.lost || worker.pulse.connected || unknown.count(worker.name) != 0) return;
+      absl::StrAppend(&text, "worker ", worker.name, ": not heard of yet\n");
+    });
+    absl::StrAppend(&text,
+                    unknown.empty()
+                        ? "goes on by itself once all workers are there; else "
+                        : "what the backup does not know would be given up: unknown ranks "
+                          "are ended, jobs submitted since are forgotten. To do so, ",
+                    "start musterd with --accept-lost-history; or restore a newer backup\n");
+    return text;
+  }
+
   const EngineOptions& options() const override { return options_; }
 
   EngineStats stats() const override {
@@ -204,6 +246,10 @@ class EngineImpl final : public Engine {
     std::optional<uint64_t> looked_after;
     do {
       while (applier_.RunOnce()) {
+      }
+      if (is_held_) {
+        LookWhetherToGoOn();
+        continue;
       }
       scheduler_.RunOnce();
       retention_.RunOnce();
@@ -220,6 +266,74 @@ class EngineImpl final : public Engine {
   }
 
  private:
+  // What acts by itself.
+  void StartActing() {
+    for (LoopThread* thread :
+         {&scheduler_thread_, &retention_thread_, &archiving_thread_, &roots_thread_,
+          &liveness_thread_, &limits_thread_, &dispatcher_thread_}) {
+      thread->Start();
+    }
+  }
+
+  absl::Status CopyState(const std::string& path) {
+    const auto ended = std::make_shared<std::promise<absl::Status>>();
+    applier_.WithStore([ended, path, has_begun = false](StateStore* store) mutable {
+      absl::Status status = absl::UnavailableError("the controller is stopping; try again");
+      if (store != nullptr) {
+        status = std::exchange(has_begun, true) ? absl::OkStatus() : store->BeginCopy(path);
+        if (status.ok()) {
+          const absl::StatusOr<bool> whole = store->StepCopy();
+          if (whole.ok() && !*whole) return true;
+          status = whole.status();
+        }
+      }
+      ended->set_value(status);
+      return false;
+    });
+    return ended->get_future().get();
+  }
+
+  // Whether every worker that the backup knows is there, and none has done more.
+  bool NothingIsUnknown() const {
+    if (clock_.SinceBoot() - opened_at_ < options_.startup_grace) return false;
+    bool all_there = true;
+    snapshot()->workers.ForEach([&](const Worker& worker) {
+      all_there = all_there && (worker.lost || worker.pulse.connected);
+    });
+    MutexLock lock(mutex_);
+    return all_there && unknown_.empty();
+  }
+
+  void LookWhetherToGoOn() {
+    if (!NothingIsUnknown() || asked_to_accept_.exchange(true)) return;
+    applier_.WithStore([this](StateStore* store) {
+      if (store == nullptr) return false;
+      if (const absl::Status status = store->AcceptRestored(); !status.ok()) {
+        Log(LogLevel::kWarning, "restore_not_accepted", {{"error", status.ToString()}});
+        asked_to_accept_ = false;  // a full disk: again in a second
+        return false;
+      }
+      restored_->accepted = true;
+      is_held_ = false;
+      Log(LogLevel::kInfo, "restore_accepted", {{"why", "no worker has done more since"}});
+      hold_thread_.Wake();
+      return false;
+    });
+  }
+
+  absl::Duration Hold() {
+    if (!is_held_) {
+      StartActing();
+      return absl::InfiniteDuration();
+    }
+    if (clock_.SinceBoot() >= say_held_at_) {
+      say_held_at_ = clock_.SinceBoot() + absl::Minutes(1);
+      Log(LogLevel::kWarning, "held", {{"why", held()}});
+    }
+    LookWhetherToGoOn();
+    return absl::Seconds(1);
+  }
+
   Applier::Hooks MakeHooks() {
     return {
         .before_publish =
@@ -324,9 +438,23 @@ class EngineImpl final : public Engine {
                       now);
   }
 
+  void NoteUnknown(const WorkerHello& hello, const absl::Status& status) {
+    constexpr size_t kMostNoted = 1000;
+    absl::string_view text = status.message();
+    MutexLock lock(mutex_);
+    if (!absl::ConsumePrefix(&text, kHeldHello)) {
+      if (status.ok()) unknown_.erase(hello.worker);
+      return;
+    }
+    if (unknown_.size() >= kMostNoted && unknown_.count(hello.worker) == 0) return;
+    const bool is_new = unknown_.insert_or_assign(hello.worker, std::string(text)).second;
+    if (is_new) Log(LogLevel::kWarning, "unknown_to_backup", {{"what", std::string(text)}});
+  }
+
   // Streams come and go in the order in which their events were applied.
   void Bind(const Applier::Item& item, const EventResult& result) {
     if (const auto* hello = std::get_if<WorkerHello>(&item.event)) {
+      if (is_held_) NoteUnknown(*hello, result.status);
       if (!result.status.ok() || item.link == nullptr) return;
       links_changed_ = true;
       dispatcher_.Attach({.worker = hello->worker,
@@ -340,6 +468,10 @@ class EngineImpl final : public Engine {
 
   const EngineOptions options_;
   Clock& clock_;
+  std::optional<RestoredFrom> restored_;  // of the applier's thread, once it runs
+  std::atomic<bool> is_held_;
+  std::atomic<bool> asked_to_accept_ = false;
+  absl::Duration say_held_at_ = -absl::InfiniteDuration();  // of the hold's thread
   const std::unique_ptr<HistoryStore> history_;
   const absl::Duration opened_at_ = clock_.SinceBoot();
   absl::Duration looked_for_silent_at_ = opened_at_;
@@ -350,7 +482,9 @@ class EngineImpl final : public Engine {
   std::atomic<bool> stopped_ = false;
   std::atomic<bool> fatal_ = false;
   mutable std::atomic<int> inquirers_ = 0;
-  Mutex mutex_;
+  mutable Mutex mutex_;
+  // By worker, while held.
+  std::map<std::string, std::string> unknown_ MUSTER_GUARDED_BY(mutex_);
   uint64_t last_stream_ MUSTER_GUARDED_BY(mutex_) = 0;
   std::map<const WorkerLink*, uint64_t> streams_ MUSTER_GUARDED_BY(mutex_);
 
@@ -377,6 +511,7 @@ class EngineImpl final : public Engine {
   LoopThread liveness_thread_{"liveness", [this] { return liveness_.RunOnce(); }};
   LoopThread limits_thread_{"limits", [this] { return limits_.RunOnce(); }};
   LoopThread dispatcher_thread_{"dispatcher", [this] { return dispatcher_.RunOnce(*snapshot()); }};
+  LoopThread hold_thread_{"hold", [this] { return Hold(); }};
   LoopThread rendezvous_thread_{"rendezvous",
                                 [this] { return rendezvous_.Expire() - clock_.SinceBoot(); }};
 
@@ -401,6 +536,21 @@ absl::StatusOr<std::unique_ptr<HistoryStore>> OpenHistory(const EngineOptions& o
   Log(LogLevel::kError, "history_set_aside",
       {{"error", history.status().ToString()}, {"kept_as", aside.path}});
   return HistoryStore::Open(sqlite);
+}
+
+// Whether this state was put back from a backup, and whether that was accepted.
+absl::StatusOr<std::optional<RestoredFrom>> TakeRestored(StateStore& store, bool accept) {
+  MUSTER_ASSIGN_OR_RETURN(std::optional<RestoredFrom> restored, store.Restored());
+  const bool is_open = restored.has_value() && !restored->accepted;
+  if (accept && is_open) {
+    MUSTER_RETURN_IF_ERROR(store.AcceptRestored());
+    restored->accepted = true;
+    Log(LogLevel::kWarning, "restore_accepted", {{"why", "--accept-lost-history"}});
+  } else if (accept) {
+    Log(LogLevel::kWarning, "accept_lost_history_not_needed",
+        {{"meaning", "nothing waits for it; leave it away, or the next restore is not looked at"}});
+  }
+  return restored;
 }
 
 // state.db may have been restored from a backup that is older than history.db: what was given since
@@ -438,13 +588,15 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(EngineOptions options, Cloc
   MUSTER_RETURN_IF_ERROR(SkipTo(*history, *store, initial));
   MUSTER_RETURN_IF_ERROR(history->Begin(
       initial.jobs.last_id(), initial.LedgerTime(clock.SinceBoot()), initial.archived_put));
+  MUSTER_ASSIGN_OR_RETURN(const std::optional<RestoredFrom> restored,
+                          TakeRestored(*store, options.accept_lost_history));
   Log(LogLevel::kInfo, "state_loaded",
       {{"term", term},
        {"jobs", initial.jobs.size()},
        {"active", initial.active_jobs->size()},
        {"archived", history->jobs()}});
   return std::make_unique<EngineImpl>(std::move(options), clock, std::move(store),
-                                      std::move(history), std::move(initial));
+                                      std::move(history), std::move(initial), restored);
 }
 
 }  // namespace muster::controller

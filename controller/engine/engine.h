@@ -54,6 +54,9 @@ struct EngineOptions {
   // As SqliteOptions.vfs and max_log_bytes.
   std::string database_vfs;
   uint64_t max_log_bytes = 8 << 20;
+  // For a state that was put back from a backup: what agents have done since and the backup does not
+  // know is given up.
+  bool accept_lost_history = false;
   // Called once when state.db can no longer be trusted (failed fsync, I/O error): the process must
   // exit and start anew. Runs on an engine thread: it must not call Stop.
   std::function<void(const absl::Status&)> on_fatal;
@@ -134,6 +137,16 @@ class Engine {
   // For a dry run: the same for a job that is not there yet. Errors: those of its submit.
   virtual absl::StatusOr<Explanation> Forecast(const Snapshot& snapshot,
                                                const SubmitJob& event) const = 0;
+
+  // Copies state.db and then history.db to new files in the folder, both as they are at the end of
+  // their copy, while events are applied. So a job that had left the one by then is in the other.
+  // Blocks; not from the engine's threads. Statuses as store/sqlite.h; UNAVAILABLE: stopping.
+  virtual absl::Status CopyDatabases(const std::string& folder) = 0;
+
+  // Not empty: this state was put back from a backup, and nothing is placed, ended or deleted
+  // before it is known that no worker has done anything since, or --accept-lost-history says so.
+  // What is waited for, and what is known by now; a line each.
+  virtual std::string held() const = 0;
 
   virtual const EngineOptions& options() const = 0;
   virtual EngineStats stats() const = 0;

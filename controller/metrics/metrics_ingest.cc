@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <future>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -211,6 +213,27 @@ void MetricsIngest::ReadPoints(PointQuery query, PointsDone done) {
 
 void MetricsIngest::ReadLogs(LogQuery query, LogPosition position, LogsDone done) {
   ReadInTurns(std::make_shared<LogReading>(query, std::move(position)), std::move(done));
+}
+
+absl::Status MetricsIngest::CopyTo(const std::string& path) {
+  // Shared: who sets the value may be at it still when it has been taken.
+  const auto ended = std::make_shared<std::promise<absl::Status>>();
+  // Kept here until the copy has ended, so that it does not keep itself.
+  std::function<void(MetricsStore*, const absl::Status&)> step;
+  step = [this, ended, &step](MetricsStore* store, const absl::Status& refused) {
+    if (store == nullptr) return ended->set_value(refused);
+    const absl::StatusOr<bool> whole = store->StepCopy();
+    if (!whole.ok() || *whole) return ended->set_value(whole.status());
+    Queue(step, /*begun=*/true);
+  };
+  Read([this, ended, &step, path](MetricsStore* store, const absl::Status& refused) {
+    if (store == nullptr) return ended->set_value(refused);
+    if (const absl::Status begun = store->BeginCopy(path); !begun.ok()) {
+      return ended->set_value(begun);
+    }
+    Queue(step, /*begun=*/true);
+  });
+  return ended->get_future().get();
 }
 
 absl::Status MetricsIngest::ready() const {

@@ -105,6 +105,10 @@ class MetricsIngest final : public MetricsReader {
   using Reader = std::function<void(MetricsStore* store, const absl::Status& refused)>;
   void Read(Reader read);
 
+  // Copies metrics.db to a new file, a turn at a time between reads and commits. Blocks; not from
+  // the ingest's thread. Statuses as store/sqlite.h, and those of Read.
+  absl::Status CopyTo(const std::string& path);
+
   // OK, or RESOURCE_EXHAUSTED while the disk is full.
   absl::Status ready() const;
   // For people: which databases were set aside in this life, and why. Empty: none.

@@ -14,9 +14,9 @@ namespace muster::controller {
 // By step; of one step the later row is the newer one.
 bool Newer(const Checkpoint* a, const Checkpoint* b);
 
-// What of the job is on disk and has `keep_last` newer verified ones, but for the newest best one
-// and the newest best one that is verified, which may be an older one; in no order. Cost: the job's
-// checkpoints.
+// The job's checkpoints on disk that checkpoint.keep_last lets go: all that have `keep_last` newer
+// verified ones, except the newest best one and the newest best one that is verified. In no order.
+// Cost: the job's checkpoints.
 std::vector<const Checkpoint*> SupersededByNewer(const Snapshot& snapshot, const Job& job);
 
 }  // namespace muster::controller

@@ -39,7 +39,8 @@ void Scheduler::Follow(const Snapshot& snapshot, const ScheduleContext& context)
 
 Decision Scheduler::Decide(const Snapshot& snapshot, const ScheduleContext& context) {
   Follow(snapshot, context);
-  Decision decision = RunRound({snapshot, context, index_, queue_, running_, considered_});
+  Decision decision =
+      RunRound({snapshot, context, index_, queue_, running_, considered_, further_looks_});
   if (decision.due_at > context.now) {
     decision.due_at = std::min(decision.due_at, queue_.NextDue(context));
   }

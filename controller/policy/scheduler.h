@@ -44,6 +44,7 @@ class Scheduler {
   JobQueue queue_;
   RunningJobs running_;
   Considered considered_;
+  FurtherLooks further_looks_;
 };
 
 Decision Schedule(const Snapshot& snapshot, const ScheduleContext& context);

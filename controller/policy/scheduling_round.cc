@@ -11,6 +11,7 @@
 #include "controller/policy/queue/queue_order.h"
 #include "controller/policy/stages/admit.h"
 #include "controller/policy/stages/backfill_reserved.h"
+#include "controller/policy/stages/data_looks.h"
 #include "controller/policy/stages/fit.h"
 #include "controller/policy/stages/grow.h"
 #include "controller/policy/stages/hold_back.h"
@@ -82,6 +83,7 @@ void Consider(Round& round, QueueWalk& walk, const QueueWalk::Step& step) {
   if (StartInFreeSlots(round, walk, *candidate)) return;
   const Backfill backfill = StartInReservedSlots(round, walk, *candidate);
   if (backfill == Backfill::kStarts) return;
+  LookFurther(round, *candidate);
   const Supply supply = SupplyFor(round, *candidate);
   ReserveSlots(round, *candidate);
   const bool skips_group = backfill == Backfill::kNobodyCould && !candidate->reserve_only;
@@ -159,6 +161,7 @@ Decision RunRound(const RoundInput& input) {
   ExplainBlocked(round);
   // Slots are idle only when all who wait have been considered.
   if (WalkQueue(round, input.considered)) GrowElastic(round);
+  ContinueLooks(round);
   round.GiveBackAll();
   return std::move(round.decision);
 }

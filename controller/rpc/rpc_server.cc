@@ -78,7 +78,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
   SetLimits(options, builder);
   using Builder = grpc::ServerBuilder::experimental_type;
   started->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
-      Builder::ExternalConnectionType::FROM_FD, MakeCheckedCredentials(CheckOf(options)));
+      Builder::ExternalConnectionType::FROM_FD,
+      MakeCheckedCredentials(options.security, CheckOf(options)));
   for (grpc::Service* service : services) builder.RegisterService(service);
   builder.RegisterCallbackGenericService(&started->health_);
   started->server_ = builder.BuildAndStart();
@@ -93,6 +94,10 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
     acceptor->HandleNewConnection(&connection);
   });
   return started;
+}
+
+std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
+  return server_->InProcessChannel(grpc::ChannelArguments());
 }
 
 RpcServer::~RpcServer() { Stop(absl::ZeroDuration()); }

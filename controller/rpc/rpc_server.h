@@ -3,6 +3,7 @@
 // reads what they say (checked_credentials.h).
 #pragma once
 
+#include <grpcpp/channel.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -33,6 +34,7 @@ struct RpcServerOptions {
   // A connection without any call for so long is closed; clients of ours then connect anew.
   absl::Duration max_idle = absl::Minutes(10);
   ConnectionBounds connections = {};
+  ConnectionSecurity security = {};
   // Of every call but that of health; null: all may.
   CallCheck check = nullptr;
 };
@@ -46,6 +48,10 @@ class RpcServer {
 
   // Takes no new calls, waits up to `grace` for those under way, then cancels them. Idempotent.
   void Stop(absl::Duration grace);
+
+  // To the same services, for callers in this process. Their calls meet no `check`: handlers see to
+  // who may call. After Stop they are UNAVAILABLE.
+  std::shared_ptr<grpc::Channel> InProcessChannel();
 
   const std::string& address() const { return listener_->address(); }  // as bound
   const ConnectionListener& listener() const { return *listener_; }

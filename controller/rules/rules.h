@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "controller/model/draft.h"
+#include "controller/model/types/assignment_types.h"
 #include "controller/model/types/events.h"
 #include "controller/policy/health/quarantine_rules.h"
 #include "controller/policy/limits/fair_share.h"
@@ -36,6 +37,7 @@ struct RuleContext {
   // Nothing more can be stored: events of agents and loops are applied only as far as they need no
   // storage (Draft::LeaveUnstored), and the rest is left for later.
   bool disk_full = false;
+  const RestoredFrom* restored = nullptr;  // null: this state was never put back from a backup
 };
 
 // This moment in ledger time, which nobody can set.
@@ -91,6 +93,10 @@ EventResult OnRestoreJobs(Draft& draft, const RestoreJobs& event, const RuleCont
 EventResult OnReconcileRoots(Draft& draft, const ReconcileRoots& event, const RuleContext& context);
 // Takes in what an agent reports of the roots that it watches.
 void TakeRootViews(Draft& draft, uint64_t worker_id, const RootViews& said);
+
+// Takes in what an agent says of the data that it was asked to look at.
+void TakeDataVerdicts(Draft& draft, uint64_t worker_id, const std::vector<DataVerdict>& verdicts,
+                      const RuleContext& context);
 
 inline EventResult Refuse(absl::Status status) {
   EventResult result;

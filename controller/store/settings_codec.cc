@@ -94,6 +94,7 @@ void Write(const JobNeeds& needs, std::string& out) {
   writer.BoolIf("commands", needs.commands);
   writer.NumberUnlessZero("image", static_cast<int>(needs.image));
   writer.TextUnlessEmpty("root", needs.root);
+  writer.TextUnlessEmpty("data", needs.data);
 }
 
 void Write(const SchedulingSettings& scheduling, std::string& out) {
@@ -255,6 +256,7 @@ void DecodeNeeds(Reader reader, JobNeeds& out) {
   reader.Bool("commands", out.commands);
   reader.Choice("image", out.image, JobNeeds::Image::kNone, JobNeeds::Image::kFile);
   reader.Text("root", out.root);
+  reader.Text("data", out.data);
 }
 
 void DecodeScheduling(Reader reader, SchedulingSettings& out) {

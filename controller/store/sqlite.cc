@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "controller/store/backup/sqlite_copy.h"
 
 namespace muster::controller {
 namespace {
@@ -36,7 +37,31 @@ constexpr unsigned long kNetworkFileSystems[] = {
     0x47504653,  // GPFS
 };
 
-absl::Status ToStatus(sqlite3* db, int code, const std::string& path) {
+std::string PathOf(sqlite3* db) {
+  const char* name = sqlite3_db_filename(db, "main");
+  return name == nullptr ? "database" : name;
+}
+
+absl::Status RefuseNetworkFileSystem(const std::string& path) {
+  const std::string folder = std::filesystem::absolute(path).parent_path().string();
+  struct statfs info;
+  if (::statfs(folder.c_str(), &info) != 0) {
+    return absl::NotFoundError(absl::StrCat(folder, ": ", strerror(errno)));
+  }
+  for (unsigned long type : kNetworkFileSystems) {
+    if (static_cast<unsigned long>(info.f_type) == type) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(folder,
+                       ": lies on a network file system, where SQLite's log is not safe; choose a "
+                       "folder on a local disk"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SqliteStatus(sqlite3* db, int code, const std::string& path) {
   const std::string what =
       absl::StrCat(path, ": ", db == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db));
   const int system_errno = db == nullptr ? 0 : sqlite3_system_errno(db);
@@ -69,30 +94,6 @@ absl::Status ToStatus(sqlite3* db, int code, const std::string& path) {
       return absl::InternalError(absl::StrCat(what, " (code ", code, ")"));
   }
 }
-
-std::string PathOf(sqlite3* db) {
-  const char* name = sqlite3_db_filename(db, "main");
-  return name == nullptr ? "database" : name;
-}
-
-absl::Status RefuseNetworkFileSystem(const std::string& path) {
-  const std::string folder = std::filesystem::absolute(path).parent_path().string();
-  struct statfs info;
-  if (::statfs(folder.c_str(), &info) != 0) {
-    return absl::NotFoundError(absl::StrCat(folder, ": ", strerror(errno)));
-  }
-  for (unsigned long type : kNetworkFileSystems) {
-    if (static_cast<unsigned long>(info.f_type) == type) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(folder,
-                       ": lies on a network file system, where SQLite's log is not safe; choose a "
-                       "folder on a local disk"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 SqliteStatement::SqliteStatement(SqliteStatement&& other) noexcept
     : db_(other.db_),
@@ -143,7 +144,7 @@ absl::StatusOr<bool> SqliteStatement::Step() {
   const int rc = sqlite3_step(statement_);
   if (rc == SQLITE_ROW) return true;
   if (rc == SQLITE_DONE) return false;
-  return ToStatus(db_, sqlite3_extended_errcode(db_), PathOf(db_));
+  return SqliteStatus(db_, sqlite3_extended_errcode(db_), PathOf(db_));
 }
 
 absl::Status SqliteStatement::Run() {
@@ -177,7 +178,7 @@ absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(
       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
       options.vfs.empty() ? nullptr : options.vfs.c_str());
   if (rc != SQLITE_OK) {
-    const absl::Status status = ToStatus(db, rc, options.path);
+    const absl::Status status = SqliteStatus(db, rc, options.path);
     sqlite3_close(db);
     return status;
   }
@@ -189,7 +190,11 @@ absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(
   return database;
 }
 
+SqliteDatabase::SqliteDatabase(SqliteOptions options, sqlite3* db)
+    : options_(std::move(options)), db_(db) {}
+
 SqliteDatabase::~SqliteDatabase() {
+  copy_.reset();
   for (auto& [sql, statement] : statements_) sqlite3_finalize(statement);
   const int rc = sqlite3_close(db_);
   MUSTER_CHECK(rc == SQLITE_OK, "a statement outlived its database");
@@ -266,7 +271,7 @@ absl::Status SqliteDatabase::Migrate(const std::vector<std::string>& migrations)
 
 absl::Status SqliteDatabase::Execute(const std::string& sql) {
   const int rc = sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr);
-  return rc == SQLITE_OK ? absl::OkStatus() : ToStatus(db_, rc, path());
+  return rc == SQLITE_OK ? absl::OkStatus() : SqliteStatus(db_, rc, path());
 }
 
 SqliteStatement SqliteDatabase::Prepare(const char* sql) {
@@ -299,6 +304,22 @@ void SqliteDatabase::Rollback() {
   sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
 }
 
+absl::Status SqliteDatabase::BeginCopy(const std::string& path) {
+  copy_.reset();
+  MUSTER_ASSIGN_OR_RETURN(copy_, SqliteCopy::Begin(db_, path));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> SqliteDatabase::StepCopy() {
+  if (copy_ == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path(), ": the database was opened anew while it was copied"));
+  }
+  absl::StatusOr<bool> whole = copy_->Step();
+  if (!whole.ok() || *whole) copy_.reset();
+  return whole;
+}
+
 absl::Status SqliteDatabase::SettleLog() {
   int rc = sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
   sqlite3_file* log = nullptr;
@@ -309,7 +330,7 @@ absl::Status SqliteDatabase::SettleLog() {
   if (rc == SQLITE_OK && log != nullptr && log->pMethods != nullptr) {
     rc = log->pMethods->xSync(log, SQLITE_SYNC_FULL);
   }
-  return rc == SQLITE_OK ? absl::OkStatus() : ToStatus(db_, rc, path());
+  return rc == SQLITE_OK ? absl::OkStatus() : SqliteStatus(db_, rc, path());
 }
 
 absl::Status SqliteDatabase::CheckpointAbove(uint64_t wal_bytes) {
@@ -321,7 +342,7 @@ absl::Status SqliteDatabase::CheckpointAbove(uint64_t wal_bytes) {
     log_pages_ = 0;
     return absl::OkStatus();
   }
-  const absl::Status status = ToStatus(db_, rc, path());
+  const absl::Status status = SqliteStatus(db_, rc, path());
   return absl::IsResourceExhausted(status) ? absl::OkStatus() : status;
 }
 

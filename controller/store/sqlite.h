@@ -1,5 +1,5 @@
-// One SQLite database with exactly one connection: opened exclusively, WAL, synchronous=FULL. Used
-// by controller/store alone; nothing else includes sqlite3.
+// One SQLite database with exactly one connection: opened exclusively, WAL, synchronous=FULL. For
+// controller/store and access alone; nothing else has sqlite3.
 //
 // Not thread-safe: one thread at a time. Status codes of every call:
 // - RESOURCE_EXHAUSTED: the disk, the quota or max_bytes is full. The transaction is rolled back,
@@ -25,6 +25,11 @@
 #include "absl/strings/string_view.h"
 
 namespace muster::controller {
+
+class SqliteCopy;
+
+// What SQLite answered about the file, as one of the codes above. `db` may be null.
+absl::Status SqliteStatus(sqlite3* db, int code, const std::string& path);
 
 struct SqliteOptions {
   std::string path;
@@ -105,10 +110,16 @@ class SqliteDatabase {
   // PRAGMA integrity_check; DATA_LOSS with the first fault.
   absl::Status CheckIntegrity();
 
+  // Copies the database to a new file, between transactions (store/backup/sqlite_copy.h). One copy
+  // at a time: a second one takes the first one's place. StepCopy: true when it is whole;
+  // FAILED_PRECONDITION: none was begun.
+  absl::Status BeginCopy(const std::string& path);
+  absl::StatusOr<bool> StepCopy();
+
   const std::string& path() const { return options_.path; }
 
  private:
-  SqliteDatabase(SqliteOptions options, sqlite3* db) : options_(std::move(options)), db_(db) {}
+  SqliteDatabase(SqliteOptions options, sqlite3* db);
   absl::Status Configure();
   // Moves what a former process left in the log into the database, durably, before anything builds
   // on it: that process may have died of a failed fsync, after which the kernel calls the pages
@@ -124,6 +135,7 @@ class SqliteDatabase {
   std::unordered_map<const char*, sqlite3_stmt*> by_address_;  // the same, by the literal's address
   int64_t page_bytes_ = 0;                                     // 0: not asked yet
   uint64_t log_pages_ = 0;  // in the WAL since it was last moved into the database
+  std::unique_ptr<SqliteCopy> copy_;
 };
 
 }  // namespace muster::controller

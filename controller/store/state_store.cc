@@ -1,5 +1,6 @@
 #include "controller/store/state_store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,47 @@ absl::StatusOr<uint64_t> StateStore::StartTerm() {
   SqliteStatement term = database_->Prepare("SELECT value FROM meta WHERE key = 'term'");
   MUSTER_RETURN_IF_ERROR(term.Step().status());
   return static_cast<uint64_t>(term.Int(0));
+}
+
+absl::Status StateStore::PutRestored(absl::Time now) {
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t term, GetMeta("term"));
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t last_outbox, GetMeta("last_outbox"));
+  const uint64_t new_term = std::max<uint64_t>(term + 1, absl::ToUnixSeconds(now));
+  const uint64_t new_outbox = std::max<uint64_t>(last_outbox, absl::ToUnixMicros(now));
+  MUSTER_RETURN_IF_ERROR(database_->Begin());
+  absl::Status status;
+  for (const auto& [key, value] :
+       {std::pair("restored_term", term), std::pair("restored_outbox", last_outbox),
+        std::pair("restored_at_term", new_term), std::pair("restored_accepted", uint64_t{0}),
+        std::pair("term", new_term), std::pair("last_outbox", new_outbox)}) {
+    if (status.ok()) status = PutMeta(key, value);
+  }
+  if (!status.ok()) {
+    database_->Rollback();
+    return status;
+  }
+  return database_->Commit();
+}
+
+absl::StatusOr<std::optional<RestoredFrom>> StateStore::Restored() {
+  RestoredFrom restored;
+  MUSTER_ASSIGN_OR_RETURN(restored.restored_at_term, GetMeta("restored_at_term"));
+  if (restored.restored_at_term == 0) return std::nullopt;
+  MUSTER_ASSIGN_OR_RETURN(restored.term, GetMeta("restored_term"));
+  MUSTER_ASSIGN_OR_RETURN(restored.last_outbox, GetMeta("restored_outbox"));
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t accepted, GetMeta("restored_accepted"));
+  restored.accepted = accepted != 0;
+  return restored;
+}
+
+absl::Status StateStore::AcceptRestored() {
+  MUSTER_RETURN_IF_ERROR(database_->Begin());
+  const absl::Status status = PutMeta("restored_accepted", 1);
+  if (!status.ok()) {
+    database_->Rollback();
+    return status;
+  }
+  return database_->Commit();
 }
 
 absl::Status StateStore::Append(const ChangeSet& changes) {

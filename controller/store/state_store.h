@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "absl/time/time.h"
 #include "controller/model/draft.h"
 #include "controller/model/snapshot.h"
+#include "controller/model/types/assignment_types.h"
 #include "controller/store/sqlite.h"
 
 namespace muster::controller {
@@ -44,6 +46,19 @@ class StateStore {
 
   // Stores the changes in one transaction; all of it or nothing.
   absl::Status Append(const ChangeSet& changes);
+
+  // As SqliteDatabase's.
+  absl::Status BeginCopy(const std::string& path) { return database_->BeginCopy(path); }
+  absl::StatusOr<bool> StepCopy() { return database_->StepCopy(); }
+
+  // `musterd restore`, of a backup that was just put back, at the time `now`: notes what the backup
+  // knows, and raises the term and the numbers of assignments above all that any controller can
+  // have given by then. (Both grow more slowly than the clock: a start takes longer than a second,
+  // an assignment longer than a microsecond.)
+  absl::Status PutRestored(absl::Time now);
+  // nullopt: this state was never restored.
+  absl::StatusOr<std::optional<RestoredFrom>> Restored();
+  absl::Status AcceptRestored();
 
   // Moves the log's content into the database when the log has grown; between two batches.
   absl::Status TruncateLog() { return database_->CheckpointWhenLarge(); }

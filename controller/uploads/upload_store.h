@@ -23,7 +23,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/fs/file_system.h"
-#include "common/upload/sha256.h"
+#include "common/os/sha256.h"
 
 namespace muster::controller {
 

@@ -1,21 +1,15 @@
-// The page at /: jobs and workers as plain HTML that reloads itself; no script, nothing from
-// elsewhere. Pure.
+// The page at /: its files (controller/web/app), which are part of musterd, with the headers that
+// keep a browser from running or loading anything else. What it shows it asks for at /api/v1/.
 #pragma once
 
+#include <map>
 #include <string>
 
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "controller/model/snapshot.h"
+#include "common/metrics/http_server.h"
 
 namespace muster::controller {
 
-// Shows the newest jobs, at most this many, and as many workers.
-inline constexpr size_t kMaxPageRows = 200;
-
-std::string PageHtml(const Snapshot& snapshot, absl::Time now);
-
-// `text` with &, <, >, " and ' written as entities.
-std::string EscapeHtml(absl::string_view text);
+// By path: "/" and "/page/NAME".
+std::map<std::string, HttpHandler> PageHandlers();
 
 }  // namespace muster::controller

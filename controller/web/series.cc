@@ -100,7 +100,22 @@ class OwnMetrics {
   uint64_t left_out_ = 0;
 };
 
-void FillJob(const Snapshot& snapshot, const Job& job, ScrapedSeries& series) {
+// A counter: past attempts stay with their job.
+void FillFailures(const Job& job, ScrapedSeries& series) {
+  std::map<FailureClass, double> failures;
+  for (const auto& attempt : job.past) ++failures[attempt->failure_class];
+  if (job.current != nullptr && !job.current->live()) ++failures[job.current->failure_class];
+  for (const auto& [kind, count] : failures) {
+    if (kind == FailureClass::kNone) continue;
+    series.Set(
+        metric::kJobFailuresTotal,
+        {absl::StrCat(job.id), job.settings->name, absl::AsciiStrToLower(FailureClassName(kind))},
+        count);
+  }
+}
+
+void FillJob(const Snapshot& snapshot, const SeriesInputs& inputs, const Job& job,
+             ScrapedSeries& series) {
   const std::vector<std::string> labels{absl::StrCat(job.id), job.settings->name};
   series.Set(metric::kJobState, {labels[0], labels[1], StateLabel(job.state)}, 1);
   series.Set(metric::kJobRestartsTotal, labels, job.restarts);
@@ -112,6 +127,12 @@ void FillJob(const Snapshot& snapshot, const Job& job, ScrapedSeries& series) {
   }
   series.Set(metric::kJobCheckpointsTotal, labels, committed);
   if (job.attempt == 0) return;  // it never ran: there is nothing to say of its training
+  FillFailures(job, series);
+  if (inputs.checkpoint_rules != nullptr && job.state == JobState::kRunning) {
+    const auto age =
+        CheckpointAgeRatio(snapshot, job, inputs.checkpoint_rules->Of(job), inputs.now);
+    if (age.has_value()) series.Set(metric::kJobCheckpointAgeRatio, labels, *age);
+  }
   series.Set(metric::kJobRanks, labels,
              job.has_live_attempt() ? static_cast<double>(job.current->ranks.size()) : 0);
   const JobProgress& progress = job.progress;
@@ -180,13 +201,14 @@ struct ShownJobs {
   }
 };
 
-void FillOwnSeries(const Snapshot& snapshot, const ShownJobs& jobs, ScrapedSeries& series) {
+void FillOwnSeries(const Snapshot& snapshot, const SeriesInputs& inputs, const ShownJobs& jobs,
+                   ScrapedSeries& series) {
   OwnMetrics own(series);
   const auto fill = [&](const std::vector<const Job*>& of_kind, const char* kind, size_t most) {
     const size_t shown = std::min(of_kind.size(), most);
     for (auto job = of_kind.rbegin(); job != of_kind.rbegin() + static_cast<ptrdiff_t>(shown);
          ++job) {
-      FillJob(snapshot, **job, series);
+      FillJob(snapshot, inputs, **job, series);
       FillLedger(**job, series);
       own.Fill(**job);
     }
@@ -218,7 +240,7 @@ void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs, ScrapedSerie
       shown.Add(job);
     }
   });
-  FillOwnSeries(snapshot, shown, series);
+  FillOwnSeries(snapshot, inputs, shown, series);
   for (const auto& [state, count] : by_state) series.Set(metric::kJobs, {state}, count);
   series.Set(metric::kQueueJobs, queued);
   series.Set(metric::kQueueRanks, queued_ranks);
@@ -259,6 +281,7 @@ void FillController(const Snapshot& snapshot, const SeriesInputs& inputs, Scrape
              absl::ToDoubleSeconds(inputs.started - absl::UnixEpoch()));
   series.Set(metric::kControllerResidentBytes, static_cast<double>(inputs.resident_bytes));
   series.Set(metric::kControllerInsecure, inputs.insecure ? 1 : 0);
+  series.Set(metric::kControllerHeld, inputs.held ? 1 : 0);
   series.Set(metric::kOutboxMessages, static_cast<double>(snapshot.outbox.size()));
   series.Set(metric::kOutboxSentTotal, static_cast<double>(inputs.engine.assignments_sent));
   series.Set(metric::kCommitsTotal, static_cast<double>(inputs.engine.commits));
@@ -276,6 +299,11 @@ void FillController(const Snapshot& snapshot, const SeriesInputs& inputs, Scrape
   series.Set(metric::kLogBytesTotal, static_cast<double>(inputs.ingest.log_bytes));
   series.Set(metric::kDroppedPointsTotal, static_cast<double>(inputs.ingest.dropped_points));
   series.Set(metric::kDroppedLogBytesTotal, static_cast<double>(inputs.ingest.dropped_log_bytes));
+  if (inputs.backups.has_value()) {
+    series.Set(metric::kBackupNewestTime,
+               absl::ToDoubleSeconds(inputs.backups->newest - absl::UnixEpoch()));
+    series.Set(metric::kBackupIntervalSeconds, absl::ToDoubleSeconds(inputs.backups->every));
+  }
   for (const auto& [name, bytes] : inputs.database_bytes) {
     series.Set(metric::kDatabaseBytes, {name}, static_cast<double>(bytes));
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,15 @@
 #include "controller/model/snapshot.h"
 #include "controller/model/types/ledger_types.h"
 #include "controller/model/types/metrics_types.h"
+#include "controller/web/checkpoint_age.h"
 
 namespace muster::controller {
+
+// Of the backups that musterd makes by itself.
+struct BackupTimes {
+  absl::Time newest = absl::UnixEpoch();  // when the newest whole one was finished; epoch: none
+  absl::Duration every;                   // zero: only when asked
+};
 
 // What the snapshot does not hold.
 struct SeriesInputs {
@@ -21,10 +29,13 @@ struct SeriesInputs {
   absl::Duration series_grace;  // a finished job's series stay this long
   absl::Time started;           // of this controller
   bool insecure = false;
+  bool held = false;  // restored from a backup, and not let go on yet
   IngestCounts ingest;
   EngineStats engine;
   std::map<std::string, uint64_t> database_bytes;  // by name: state, history, metrics
   uint64_t resident_bytes = 0;
+  std::optional<BackupTimes> backups = std::nullopt;  // nullopt: none are made
+  CheckpointRules* checkpoint_rules = nullptr;        // null: the age of checkpoints is not shown
 };
 
 // Jobs with series of their own, by what they do: so that those that run never lose theirs to those

@@ -51,19 +51,17 @@ std::map<std::string, HttpHandler> WebPages::Handlers(std::function<absl::Status
         return status.ok() ? ingest_.ready() : status;
       });
   // Ready, but somebody should look.
-  handlers["/readyz"] = [this, probe = handlers["/readyz"]](const HttpRequest& request) {
-    HttpResponse response = probe(request);
+  handlers["/readyz"] = [this, probe = handlers["/readyz"]](const ServedRequest& request) {
+    ServedResponse response = probe(request);
     response.body += ingest_.set_aside();
+    response.body += engine_.held();
     return response;
   };
-  handlers["/sd"] = [this](const HttpRequest&) {
-    return HttpResponse{.content_type = "application/json",
-                        .body = DiscoveryJson(*engine_.snapshot())};
+  handlers["/sd"] = [this](const ServedRequest&) {
+    return ServedResponse{.content_type = "application/json",
+                          .body = DiscoveryJson(*engine_.snapshot())};
   };
-  handlers["/"] = [this](const HttpRequest&) {
-    return HttpResponse{.content_type = "text/html; charset=utf-8",
-                        .body = PageHtml(*engine_.snapshot(), clock_.Now())};
-  };
+  handlers.merge(PageHandlers());
   return handlers;
 }
 
@@ -74,12 +72,15 @@ std::vector<prometheus::MetricFamily> WebPages::Collect() const {
   inputs.series_grace = options_.series_grace;
   inputs.started = started_;
   inputs.insecure = options_.insecure;
+  inputs.held = !engine_.held().empty();
   inputs.ingest = ingest_.counts();
   inputs.engine = engine_.stats();
   inputs.database_bytes = {{"state", DatabaseBytes(options_.data_dir + "/state.db")},
                            {"history", DatabaseBytes(options_.data_dir + "/history.db")},
                            {"metrics", DatabaseBytes(options_.data_dir + "/metrics.db")}};
   inputs.resident_bytes = ResidentBytes();
+  if (options_.backups) inputs.backups = options_.backups();
+  inputs.checkpoint_rules = &checkpoint_rules_;
   return CollectSeries(*snapshot, inputs, families_);
 }
 

@@ -22,6 +22,7 @@ struct WebOptions {
   std::string data_dir;  // for the databases' sizes
   absl::Duration series_grace;
   bool insecure = false;
+  std::function<BackupTimes()> backups = nullptr;  // null: none are made
 };
 
 // Thread-safe; outlives the HTTP server. All references outlive it.
@@ -41,6 +42,7 @@ class WebPages : private prometheus::Collectable {
   const Engine& engine_;
   const MetricsIngest& ingest_;
   MetricFamilies& families_;
+  mutable CheckpointRules checkpoint_rules_;
   Clock& clock_;
   const absl::Time started_;
 };

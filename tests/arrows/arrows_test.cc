@@ -159,6 +159,7 @@ TEST(Arrows, NothingWaitsByTheWallClock) {
       {"common/base/clock.cc", "is the clock"},
       {"common/base/log.cc", "says when a line was written"},
       {"controller/rpc/rpc_server.cc", "gRPC's own deadline of a shutdown"},
+      {"worker/agent/connection/enroll_client.cc", "gRPC's deadlines are of the wall clock"},
       {"worker/agent/folders/upload_fetcher.cc", "gRPC's own deadline of a call"},
       {"worker/data/index/index_folder.cc", "says how long ago a file was last used"},
       {"worker/train/artifacts/tensorboard_writer.cc", "says when a number was reported"},

@@ -131,6 +131,73 @@ TEST_F(VerbsTest, LsTurnsPagesUpToItsLimit) {
   EXPECT_THAT(limited.err, HasSubstr("--limit"));
 }
 
+TEST_F(VerbsTest, ListsAreFilteredSortedAndShownByColumns) {
+  for (uint64_t id = 1; id <= 5; ++id) {
+    const v1::JobState state = id % 2 == 0 ? v1::RUNNING : v1::FAILED;
+    service_.PutJob(MakeJob(id, absl::StrCat("job-", 9 - id), state));
+  }
+  EXPECT_EQ(run_({"ls", "-q", "--filter", "state=running"}).out, "4\n2\n");
+  EXPECT_EQ(run_({"ls", "-q", "--sort", "name"}).out, "5\n4\n3\n2\n1\n");
+  EXPECT_EQ(run_({"ls", "-q", "--sort", "-name", "--limit", "2"}).out, "1\n2\n")
+      << "the first of all, not of the newest";
+  EXPECT_EQ(run_({"ls", "--columns", "id,owner,state", "--filter", "id<=2"}).out,
+            "ID  OWNER  STATE\n 2  -      RUNNING\n 1  -      FAILED\n");
+  EXPECT_EQ(run_({"ls", "--columns", "name,id", "--filter", "id=2", "-o", "csv"}).out,
+            "name,id\njob-7,2\n");
+  const Json json =
+      Json::parse(run_({"ls", "-o", "json", "--columns", "id", "--filter", "id=2"}).out);
+  ASSERT_EQ(json.size(), 1u);
+  EXPECT_EQ(json[0]["name"], "job-7") << "all fields, always";
+  EXPECT_EQ(run_({"history", "-q", "--sort", "id", "--limit", "1"}).out, "1\n");
+  EXPECT_EQ(run_({"ls", "--filter", "height=3"}).code, 2);
+  EXPECT_EQ(run_({"ls", "--columns", "height"}).code, 2);
+  v1::WorkerInfo worker;
+  for (const char* name : {"a", "b"}) {
+    worker.set_name(name);
+    worker.set_cpus(worker.cpus() + 4);
+    service_.PutWorker(worker);
+  }
+  EXPECT_EQ(run_({"nodes", "-q", "--sort", "-cpus"}).out, "b\na\n");
+  EXPECT_EQ(run_({"nodes", "--columns", "name,cpus", "--filter", "cpus>4"}).out,
+            "NAME  CPUS\nb        8\n");
+}
+
+TEST_F(VerbsTest, LsShowsAllThereIsOnDemand) {
+  for (uint64_t id = 1; id <= 120; ++id) service_.PutJob(MakeJob(id, "j", v1::PENDING));
+  const CliResult newest = run_({"ls", "-q"});
+  EXPECT_THAT(newest.err, HasSubstr("these are the newest 100 (--limit shows more, --all all)"));
+  const CliResult all = run_({"ls", "-q", "--all"});
+  EXPECT_THAT(all.out, StartsWith("120\n119\n"));
+  EXPECT_EQ(std::count(all.out.begin(), all.out.end(), '\n'), 120);
+  EXPECT_EQ(all.err, "");
+  EXPECT_EQ(run_({"ls", "--all", "--limit", "5"}).code, 2) << "one or the other";
+}
+
+TEST_F(VerbsTest, EventsAreThoseOfATimeAndOfAFilter) {
+  for (int hours = 3; hours >= 0; --hours) {
+    v1::JobEvent event;
+    event.set_sequence(static_cast<uint64_t>(4 - hours));
+    event.set_job_id(7);
+    event.set_time_ms(absl::ToUnixMillis(absl::Now() - absl::Hours(hours) - absl::Minutes(1)));
+    event.set_to(hours == 0 ? v1::RUNNING : v1::PENDING);
+    service_.PutEvent(event);
+  }
+  const auto sequences = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), {"events", "-o", "jsonl"});
+    std::string text;
+    for (const absl::string_view line : absl::StrSplit(run_(args).out, '\n', absl::SkipEmpty())) {
+      text += Json::parse(line)["sequence"].dump();
+    }
+    return text;
+  };
+  EXPECT_EQ(sequences({}), "1234");
+  EXPECT_EQ(sequences({"--since", "2h30m"}), "234");
+  EXPECT_EQ(sequences({"--since", "2h30m", "--until", "30m"}), "23");
+  EXPECT_EQ(sequences({"--filter", "state=running"}), "4");
+  EXPECT_EQ(run_({"events", "--since", "yesterday"}).code, 2);
+  EXPECT_EQ(run_({"events", "--filter", "height=3"}).code, 2);
+}
+
 TEST_F(VerbsTest, LsOfNothingIsAHeader) {
   EXPECT_THAT(run_({"ls"}).out, StartsWith("ID  NAME"));
   EXPECT_EQ(run_({"ls", "-o", "json"}).out, "[]\n");
@@ -184,6 +251,72 @@ TEST_F(VerbsTest, TheHelpOfAVerbThatThereIsNotIsAFault) {
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(result.err, "muster: unknown verb `sumbit`\n  did you mean `submit`?\n");
+}
+
+std::string Hint(const CliResult& result) {
+  const std::vector<std::string> lines = absl::StrSplit(result.err, '\n');
+  return lines.size() > 1 ? lines[1] : "";
+}
+
+TEST_F(VerbsTest, WordsOfKubectlSlurmAndDockerNameOurVerb) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"squeue"}, "  it is `muster ls` here"},
+      {{"scancel", "7"}, "  it is `muster cancel JOB` here"},
+      {{"scontrol", "hold", "7"}, "  it is `muster hold JOB` here"},
+      {{"get", "nodes"}, "  it is `muster nodes` here"},
+      {{"get", "pods"}, "  it is `muster ls` here"},
+      {{"describe", "job", "7"}, "  it is `muster show JOB` here"},
+      {{"ps"}, "  it is `muster ls` here"},
+      {{"drain", "worker-1"}, "  it is `muster nodes drain` here"},
+      {{"status"}, "  it is `muster local status` or `muster admin status` here"},
+  };
+  for (const auto& [args, hint] : cases) {
+    const CliResult result = run_(args);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, StartsWith(absl::StrCat("muster: unknown verb `", args[0], "`\n")));
+    EXPECT_EQ(Hint(result), hint) << args[0];
+  }
+  EXPECT_EQ(Hint(run_({"top", "nodes"})), "  `muster top` shows workers and jobs, both");
+}
+
+TEST_F(VerbsTest, AMisspeltVerbBelowAnotherOneIsNamedToo) {
+  CliResult result = run_({"nodes", "drian", "worker-1"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err,
+            "muster: `muster nodes` does not take `drian`\n  did you mean `nodes drain`?\n");
+  result = run_({"ckpt", "lss", "7"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(Hint(result), "  did you mean `ckpt ls`?");
+}
+
+TEST_F(VerbsTest, AFlagThatThereIsNotIsNamedWithTheNearestOrWithWhoHasIt) {
+  EXPECT_EQ(run_({"ls", "--stat", "running"}).err,
+            "muster: `muster ls` has no flag `--stat`\n  did you mean `--state`?\n");
+  EXPECT_EQ(Hint(run_({"submit", "--partition", "spot", "job.yaml"})), "  it is `--pool` here");
+  EXPECT_THAT(Hint(run_({"ls", "--ckpt-every=5m"})),
+              StartsWith("  it is a flag of `muster submit`; "));
+  EXPECT_EQ(Hint(run_({"show", "--qqqqqqqq"})), "  `muster show --help` shows what it takes")
+      << "not the job that is missing, too";
+  EXPECT_EQ(Hint(run_({"--qqqqqqqq"})), "  `muster --help` shows what there is");
+}
+
+TEST_F(VerbsTest, AWordThatAVerbDoesNotTakeIsToldWithTheWayOut) {
+  EXPECT_THAT(Hint(run_({"ls", "digits"})), StartsWith("  `muster show digits` is about one job"));
+  EXPECT_THAT(Hint(run_({"run", "python", "train.py"})),
+              HasSubstr("`muster run -- python train.py`"));
+  EXPECT_THAT(Hint(run_({"submit", "python", "train.py"})), HasSubstr("`muster submit -- "));
+  EXPECT_EQ(Hint(run_({"show"})), "  `muster show --help` shows what it takes");
+}
+
+TEST_F(VerbsTest, SubmitTakesTheFileWithAndWithoutItsFlag) {
+  const std::string file = JobFile(kGood);
+  EXPECT_EQ(run_({"submit", file}).code, 0);
+  EXPECT_EQ(run_({"submit", "--name", "other", file, "--hold"}).code, 0);
+  EXPECT_EQ(run_({"submit", "-f", file}).code, 0);
+  ASSERT_EQ(service_.submits().size(), 3u);
+  EXPECT_EQ(service_.submits()[1].spec().name(), "other");
+  EXPECT_EQ(run_({"submit", "-f", file, file}).code, 2) << "two files";
+  EXPECT_EQ(run_({"submit", file, "--", "true"}).code, 2) << "a file and a program";
 }
 
 TEST_F(VerbsTest, UsageErrorsAreJsonToo) {
@@ -275,6 +408,68 @@ TEST_F(VerbsTest, UnknownJobsExitWith3) {
   EXPECT_EQ(run_({"ckpt", "ls", "424242"}).code, 3);
   EXPECT_EQ(run_({"show", "0"}).code, 2) << "no job has that id";
   EXPECT_EQ(run_({"show", "99999999999999999999999"}).code, 2);
+}
+
+TEST_F(VerbsTest, TheBeginningOfANameStandsForItWhereOneAloneBeginsSo) {
+  service_.PutJob(MakeJob(7, "digits", v1::SUCCEEDED));
+  service_.PutJob(MakeJob(8, "words-small", v1::SUCCEEDED));
+  service_.PutJob(MakeJob(9, "words-large", v1::RUNNING));
+  EXPECT_EQ(run_({"show", "dig", "-q"}).out, "7\n");
+  EXPECT_EQ(run_({"wait", "dig"}).out, "job 7 digits: SUCCEEDED\n");
+  EXPECT_EQ(run_({"watch", "dig"}).code, 0);
+  EXPECT_EQ(run_({"logs", "dig"}).code, 0);
+  EXPECT_EQ(run_({"events", "dig"}).code, 0);
+  EXPECT_EQ(run_({"ckpt", "ls", "dig"}).code, 0);
+  const CliResult not_cancelled = run_({"cancel", "words-l"});
+  EXPECT_EQ(not_cancelled.code, 3);
+  EXPECT_THAT(not_cancelled.err, AllOf(HasSubstr("job words-l: no such job"),
+                                       HasSubstr("did you mean `words-large`")));
+  EXPECT_EQ(run_({"show", "words-large", "-o", "json"}).out.find("STOPPING"), std::string::npos);
+  EXPECT_EQ(run_({"cancel", "words-large"}).out, "job 9 words-large: STOPPING\n");
+  const CliResult several = run_({"show", "words"});
+  EXPECT_EQ(several.code, 3);
+  EXPECT_THAT(several.err, HasSubstr("2 names begin so: words-large (job 9), words-small (job 8)"));
+  EXPECT_EQ(run_({"wait", "words"}).err, several.err);
+  EXPECT_EQ(run_({"events", "words"}).err, several.err);
+  EXPECT_EQ(run_({"cancel", "words"}).err, several.err);
+  service_.PutJob(MakeJob(10, "words", v1::RUNNING));
+  EXPECT_EQ(run_({"show", "words", "-q"}).out, "10\n") << "one is called so";
+}
+
+TEST_F(VerbsTest, AMisspeltNameIsToldWithTheNearest) {
+  service_.PutJob(MakeJob(7, "digits", v1::SUCCEEDED));
+  const CliResult result = run_({"show", "digist"});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(result.err,
+            "muster: job digist: no such job\n"
+            "  did you mean `digits`? `muster ls` shows the jobs there are\n");
+}
+
+TEST_F(VerbsTest, LogsAreThoseInWhichAnExpressionIsFound) {
+  service_.PutJob(MakeJob(7, "digits", v1::SUCCEEDED));
+  v1::StreamLogsResponse chunk;
+  chunk.set_attempt(1);
+  chunk.set_offset(100);
+  chunk.set_text("step 1 loss 0.5\nwarning: slow\nstep 2 loss 0.4\n");
+  service_.PutLog(7, chunk);
+  EXPECT_EQ(run_({"logs", "7", "--grep", "loss 0\\.4|WARN"}).out, "step 2 loss 0.4\n");
+  EXPECT_EQ(run_({"logs", "7", "--grep", "(?i)WARN"}).out, "warning: slow\n");
+  const CliResult json = run_({"logs", "7", "--grep", "loss", "-o", "jsonl"});
+  const std::vector<std::string> lines = absl::StrSplit(json.out, '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(Json::parse(lines[1])["text"], "step 2 loss 0.4\n");
+  EXPECT_EQ(Json::parse(lines[1])["offset"], 130);
+  const CliResult bad = run_({"logs", "7", "--grep", "(loss"});
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("--grep (loss: no regular expression"));
+}
+
+TEST_F(VerbsTest, ARunThatIsDetachedPrintsItsJobAndLeaves) {
+  const CliResult result = run_({"run", "--detach", "--name", "good", "--", "sleep", "1000"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "job 7 good submitted\n");
+  EXPECT_EQ(run_({"run", "-d", "-q", "--", "sleep", "1000"}).out, "7\n");
+  EXPECT_TRUE(service_.cancels().empty());
 }
 
 TEST_F(VerbsTest, AWrongStateIsToldAllThereAre) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/version.h"
+#include "common/os/loopback.h"
 #include "controller/engine/engine.h"
 #include "controller/policy/archive/archivable_jobs.h"
 #include "controller/policy/health/quarantine_rules.h"
@@ -166,6 +167,24 @@ TEST(ConfigTest, BeyondLoopbackNeedsInsecure) {
   EXPECT_THAT(Parse({"--data-dir", "/x", "--worker-listen", "0.0.0.0:7071"}),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("--worker-listen")));
   EXPECT_OK(Parse({"--data-dir", "/x", "--worker-listen", "0.0.0.0:7071", "--insecure"}));
+}
+
+TEST(ConfigTest, WithTlsTheGrpcPortsMayLeaveLoopback) {
+  const std::vector<const char*> tls = {
+      "--data-dir", "/x",   "--tls-ca", "/ca",          "--tls-cert",      "/cert",
+      "--tls-key",  "/key", "--listen", "0.0.0.0:7070", "--worker-listen", "0.0.0.0:7071"};
+  ASSERT_OK_AND_ASSIGN(const CommandLine line, Parse(tls));
+  EXPECT_EQ(line.config.tls.key, "/key");
+  EXPECT_FALSE(ServesUnencrypted(line.config));
+  // Metrics are not encrypted.
+  std::vector<const char*> http = tls;
+  http.insert(http.end(), {"--http-listen", "0.0.0.0:7072"});
+  EXPECT_THAT(Parse(http), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("--http")));
+  http.push_back("--insecure");
+  ASSERT_OK_AND_ASSIGN(const CommandLine open, Parse(http));
+  EXPECT_TRUE(ServesUnencrypted(open.config));
+  EXPECT_THAT(Parse({"--data-dir", "/x", "--tls-cert", "/cert", "--tls-key", "/key"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--tls-ca")));
 }
 
 TEST(ConfigTest, VersionIsATextToPrint) {

@@ -21,12 +21,14 @@
 #include "muster/v1/worker_service.grpc.pb.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/test_certificates.h"
 
 namespace muster::controller {
 namespace {
 
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
+using ::muster::testing::TestCertificates;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -286,7 +288,7 @@ TEST_F(ServerTest, AJobRunsToItsEnd) {
   EXPECT_THAT(Get("/sd"), HasSubstr("127.0.0.1:9"));
   EXPECT_THAT(Get("/metrics"),
               HasSubstr("muster_job_state{job_id=\"1\",job_name=\"digits\",state=\"running\"} 1"));
-  EXPECT_THAT(Get("/"), HasSubstr("digits"));
+  EXPECT_THAT(Get("/api/v1/jobs"), HasSubstr("digits"));
   agent.SendBulk(start.fence());
   agent.Report(start.fence(), v1::RankEvent::EXITED);
   EXPECT_EQ(WaitFor(job_id, v1::SUCCEEDED).test_accuracy(), 0.75);
@@ -459,6 +461,89 @@ TEST_F(ServerTest, AMessageBeyondTheBoundIsRefused) {
   v1::SubmitResponse response;
   EXPECT_THAT(FromGrpc(stub_->Submit(&context, request, &response)),
               StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+// One message of an agent that calls itself `name`: how the stream ends, or OK with an answer.
+absl::Status SayHello(const std::string& address, const TlsFiles& tls, const std::string& name) {
+  const auto stub = v1::WorkerService::NewStub(MakeChannel({.address = address, .tls = tls}));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  const auto stream = stub->Control(&context);
+  v1::WorkerMessage message;
+  v1::Hello* hello = message.mutable_hello();
+  hello->set_protocol_version(kProtocolVersion);
+  hello->set_worker_name(name);
+  hello->set_incarnation(std::string(16, 'i'));
+  hello->set_pool("default");
+  hello->set_advertise_address("127.0.0.1");
+  hello->set_metrics_address("127.0.0.1:9");
+  hello->add_slots()->set_kind(v1::CPU);
+  stream->Write(message);
+  v1::ControllerMessage answer;
+  if (stream->Read(&answer)) return absl::OkStatus();
+  return FromGrpc(stream->Finish());
+}
+
+absl::Status SayBulkHello(const std::string& address, const TlsFiles& tls,
+                          const std::string& name) {
+  const auto stub = v1::WorkerService::NewStub(MakeChannel({.address = address, .tls = tls}));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  const auto stream = stub->Bulk(&context);
+  v1::BulkBatch batch;
+  batch.mutable_hello()->set_worker_name(name);
+  batch.mutable_hello()->set_incarnation(std::string(16, 'i'));
+  batch.set_batch_id(1);
+  stream->Write(batch);
+  v1::BulkAck answer;
+  if (stream->Read(&answer)) return absl::OkStatus();
+  return FromGrpc(stream->Finish());
+}
+
+class TlsServerTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    Config config = MakeConfig();
+    config.tls = certificates_.OfServer();
+    ASSERT_OK_AND_ASSIGN(server_, Start(config));
+    ASSERT_OK_AND_ASSIGN(token_, ReadTokenFile(dir_ / "data/token"));
+  }
+  absl::Status Version(const TlsFiles& tls, const std::string& token) {
+    const auto stub =
+        v1::JobService::NewStub(MakeChannel({.address = server_->grpc_address(), .tls = tls}));
+    grpc::ClientContext context;
+    AddToken(context, token);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    v1::GetVersionResponse response;
+    return FromGrpc(stub->GetVersion(&context, {}, &response));
+  }
+
+  TempDir certificates_dir_;
+  TestCertificates certificates_{certificates_dir_.path()};
+  const TlsFiles ca_only_{.ca = certificates_dir_ / "ca.pem"};
+};
+
+TEST_F(TlsServerTest, PeopleComeWithTheCaAndTheToken) {
+  EXPECT_OK(Version(ca_only_, token_));
+  EXPECT_THAT(Version(ca_only_, ""), StatusIs(absl::StatusCode::kUnauthenticated));
+  EXPECT_THAT(Version(ca_only_, std::string(64, 'a')),
+              StatusIs(absl::StatusCode::kUnauthenticated));
+  EXPECT_THAT(Version({}, token_), StatusIs(absl::StatusCode::kUnavailable));
+  // A worker's certificate opens nothing here.
+  EXPECT_THAT(Version(certificates_.OfWorker("w1"), ""),
+              StatusIs(absl::StatusCode::kUnauthenticated));
+}
+
+TEST_F(TlsServerTest, AWorkerSpeaksForItselfAlone) {
+  const std::string address = server_->worker_address();
+  const TlsFiles own = certificates_.OfWorker("w1");
+  EXPECT_THAT(SayHello(address, own, "w2"),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("w1")));
+  EXPECT_THAT(SayBulkHello(address, own, "w2"),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("w1")));
+  EXPECT_OK(SayHello(address, own, "w1"));
+  // The token, which people have, is no certificate.
+  EXPECT_THAT(SayHello(address, ca_only_, "w1"), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 }  // namespace

@@ -119,10 +119,12 @@ struct ControllerWorld::Method {
   std::function<void(ControllerWorld&, FuzzInput&)> call;
 };
 
-#define UNARY(name)                                                                        \
-  Method {                                                                                 \
-#name, [](ControllerWorld & world,                                                     \
-              FuzzInput & input) { world.CallUnary(input, #name, &mc::JobService::name); } \
+#define UNARY(name) UNARY_OF(JobService, *world.jobs_, name)
+#define UNARY_OF(Service, service, name)                                          \
+  Method {                                                                        \
+#name, [](ControllerWorld & world, FuzzInput & input) {                         \
+      world.CallUnary<mc::Service>(input, #Service "." #name, service, &mc::Service::name); \
+    } \
   }
 #define STREAM(name)                                                                        \
   Method {                                                                                  \
@@ -153,25 +155,47 @@ const std::vector<ControllerWorld::Method>& ControllerWorld::AllMethods() {
       UNARY(GetGoodput),
       UNARY(ExplainJob),
       UNARY(GetCheckpoint),
+      UNARY_OF(PageService, *world.page_, FindJobs),
+      UNARY_OF(PageService, *world.page_, ReadLogs),
+      Method{"Backup",
+             [](ControllerWorld& world, FuzzInput& input) {
+               world.CallAdmin(input, "Backup", &mc::AdminService::Backup);
+             }},
+      Method{"GetAdminStatus",
+             [](ControllerWorld& world, FuzzInput& input) {
+               world.CallAdmin(input, "GetAdminStatus", &mc::AdminService::GetAdminStatus);
+             }},
       Method{"SubmitJobs",
              [](ControllerWorld& world, FuzzInput& input) { world.SubmitOnStream(input); }},
   };
   return *methods;
 }
 
-template <typename Request, typename Response>
-void ControllerWorld::CallUnary(FuzzInput& input, const std::string& name,
-                                grpc::ServerUnaryReactor* (mc::JobService::*handler)(
+template <typename Service, typename Request, typename Response>
+void ControllerWorld::CallUnary(FuzzInput& input, const std::string& name, Service& service,
+                                grpc::ServerUnaryReactor* (Service::*handler)(
                                     grpc::CallbackServerContext*, const Request*, Response*)) {
   auto call = std::make_shared<FakeUnary<Request, Response>>(board_, Authorization());
   Prepare(input, call->request);
   if (call->request.ByteSizeLong() == 0 || input.Chance(48)) FillMessage(input, call->request);
   if (!Travels(call->request)) call->request.Clear();  // gRPC would refuse it
-  called_.insert("JobService." + name);
-  call->Bind((jobs_.get()->*handler)(call->context(), &call->request, &call->response));
+  called_.insert(name);
+  call->Bind((service.*handler)(call->context(), &call->request, &call->response));
   engine_->RunUntilIdle();
   // A verdict on a checkpoint may take as long as an agent likes.
-  if (name == "VerifyCheckpoint") return;
+  if (name == "JobService.VerifyCheckpoint") return;
+  if (!board_.DeliverUntil([&] { return call->finished(); })) Broken(name + " is not answered");
+}
+
+template <typename Request, typename Response>
+void ControllerWorld::CallAdmin(FuzzInput& input, const std::string& name,
+                                grpc::ServerUnaryReactor* (mc::AdminService::*handler)(
+                                    grpc::CallbackServerContext*, const Request*, Response*)) {
+  auto call = std::make_shared<FakeUnary<Request, Response>>(board_, Authorization());
+  FillMessage(input, call->request);
+  if (!Travels(call->request)) call->request.Clear();  // gRPC would refuse it
+  called_.insert("AdminService." + name);
+  call->Bind((admin_.get()->*handler)(call->context(), &call->request, &call->response));
   if (!board_.DeliverUntil([&] { return call->finished(); })) Broken(name + " is not answered");
 }
 
@@ -216,7 +240,7 @@ void ControllerWorld::SubmitOnStream(FuzzInput& input) {
 void ControllerWorld::CallPeople(FuzzInput& input) {
   // Many of them submit: the other verbs need something to work on.
   if (input.Chance(100)) {
-    CallUnary(input, "Submit", &mc::JobService::Submit);
+    CallUnary(input, "JobService.Submit", *jobs_, &mc::JobService::Submit);
   } else {
     AllMethods()[input.Below(static_cast<uint32_t>(AllMethods().size()))].call(*this, input);
   }
@@ -449,6 +473,8 @@ void ControllerWorld::Open() {
   engine_ = *std::move(engine);
   Shared& shared = Common();
   jobs_ = std::make_unique<mc::JobService>(*engine_, *shared.ingest, shared.gate, clock_, "/ckpt");
+  page_ = std::make_unique<mc::PageService>(*engine_, *shared.ingest, shared.gate);
+  admin_ = std::make_unique<mc::AdminService>(nullptr, *engine_, shared.gate);
   workers_ = std::make_unique<mc::WorkerService>(*engine_, *shared.ingest, shared.gate);
 }
 
@@ -473,7 +499,9 @@ void ControllerWorld::Close() {
   agents_.clear();
   submits_.reset();
   workers_.reset();
+  page_.reset();
   jobs_.reset();
+  admin_.reset();
   engine_->Stop();
   engine_.reset();
 }

@@ -14,7 +14,9 @@
 
 #include "common/base/clock.h"
 #include "common/rpc/packed_queue.h"
+#include "controller/api/admin_service.h"
 #include "controller/api/job_service.h"
+#include "controller/api/page_service.h"
 #include "controller/api/worker_service.h"
 #include "controller/engine/engine.h"
 #include "tests/fuzz/fake_calls.h"
@@ -58,9 +60,13 @@ class ControllerWorld {
   };
   struct Method;
   static const std::vector<Method>& AllMethods();
+  template <typename Service, typename Request, typename Response>
+  void CallUnary(FuzzInput& input, const std::string& name, Service& service,
+                 grpc::ServerUnaryReactor* (Service::*handler)(grpc::CallbackServerContext*,
+                                                               const Request*, Response*));
   template <typename Request, typename Response>
-  void CallUnary(FuzzInput& input, const std::string& name,
-                 grpc::ServerUnaryReactor* (controller::JobService::*handler)(
+  void CallAdmin(FuzzInput& input, const std::string& name,
+                 grpc::ServerUnaryReactor* (controller::AdminService::*handler)(
                      grpc::CallbackServerContext*, const Request*, Response*));
   template <typename Request, typename Response>
   void CallStream(FuzzInput& input, const std::string& name,
@@ -90,6 +96,8 @@ class ControllerWorld {
   CallBoard board_;
   std::unique_ptr<controller::Engine> engine_;
   std::unique_ptr<controller::JobService> jobs_;
+  std::unique_ptr<controller::PageService> page_;
+  std::unique_ptr<controller::AdminService> admin_;
   std::unique_ptr<controller::WorkerService> workers_;
   std::map<int, Agent> agents_;
   std::set<int> said_;

@@ -10,8 +10,10 @@
 #include "common/base/log.h"
 #include "common/base/rng.h"
 #include "muster/v1/worker_service.pb.h"
+#include "tests/fuzz/access_world.h"
 #include "tests/fuzz/agent_world.h"
 #include "tests/fuzz/controller_world.h"
+#include "tests/fuzz/enroll_world.h"
 #include "tests/fuzz/uploads_world.h"
 #include "tests/support/cluster.h"
 
@@ -75,6 +77,18 @@ TEST(FuzzMethods, EveryRpcOfEveryServiceIsCalled) {
     called.insert(world.called().begin(), world.called().end());
     return false;
   });
+  Names access;
+  Play<AccessWorld>([&](const AccessWorld& world) {
+    for (const std::string& name : world.called()) access.insert("AccessService." + name);
+    return access.size() == 11;
+  });
+  called.insert(access.begin(), access.end());
+  Names enrollment;
+  Play<EnrollWorld>([&](const EnrollWorld& world) {
+    enrollment.insert(world.called().begin(), world.called().end());
+    return enrollment.size() == 8;
+  });
+  called.insert(enrollment.begin(), enrollment.end());
   Play<UploadsWorld>([&](const UploadsWorld& world) {
     for (const std::string& name : world.called()) called.insert("UploadService." + name);
     return world.called().size() == 3;

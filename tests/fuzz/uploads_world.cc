@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/metrics/metric_families.h"
 #include "common/metrics/metric_names.h"
-#include "common/upload/sha256.h"
+#include "common/os/sha256.h"
 #include "controller/api/upload_service.h"
 #include "tests/fuzz/fake_calls.h"
 #include "tests/fuzz/memory_file_system.h"

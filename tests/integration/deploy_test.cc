@@ -17,7 +17,17 @@ namespace muster::testing {
 namespace {
 
 constexpr char kSystemdAnalyze[] = "/usr/bin/systemd-analyze";
+constexpr char kCloudInit[] = "/usr/bin/cloud-init";
 constexpr absl::Duration kStartWait = absl::Seconds(30);
+
+const std::vector<std::string>& Clouds() {
+  static const auto* clouds = new std::vector<std::string>{"aws", "gcp", "azure"};
+  return *clouds;
+}
+
+std::string CloudInitFile(const std::string& cloud) {
+  return SourceDir() + "/deploy/cloud-init/" + cloud + ".yaml";
+}
 
 std::string ReadAll(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -91,14 +101,67 @@ TEST_F(Deploy, BothDaemonsStartFromTheirConfigFilesAndLeaveOnSigterm) {
   EXPECT_EQ(controller.exit_code(), 0) << ReadAll(dir_ / "musterd.log");
 }
 
+// Laid out as packages do: the launcher in bin/, what it becomes in trainer/.
+TEST_F(Deploy, AWorkerSaysAtItsStartThatTorchIsMissing) {
+  const std::string launcher = BinDir() + "/../launcher/muster-trainer";
+  if (!std::filesystem::exists(launcher)) GTEST_SKIP() << "no launcher was built";
+  for (const std::string folder : {"bin", "trainer", "no-torch"}) {
+    std::filesystem::create_directory(dir_ / folder);
+  }
+  std::filesystem::copy_file(launcher, dir_ / "bin/muster-trainer");
+  std::filesystem::copy_file("/bin/true", dir_ / "trainer/muster-trainer");
+  const std::string token = dir_ / "token";
+  std::ofstream(token) << std::string(64, 'a');
+  std::filesystem::permissions(token, std::filesystem::perms(0600));
+  const std::string log = dir_ / "muster-worker.log";
+  Subprocess worker(
+      {BinDir() + "/muster-worker", "--controller", "127.0.0.1:1", "--token-file", token, "--name",
+       "w", "--data-dir", dir_ / "worker", "--trainer", dir_ / "bin/muster-trainer"},
+      {{"MUSTER_TORCH", dir_ / "no-torch"}}, log);
+  EXPECT_TRUE(WaitUntil(kStartWait, [&] {
+    const std::string text = ReadAll(log);
+    return text.find("trainer_cannot_run") != std::string::npos &&
+           text.find("is needed to train, and was not found") != std::string::npos &&
+           text.find("pip install torch==") != std::string::npos;
+  })) << ReadAll(log);
+  worker.Signal(SIGTERM);
+  EXPECT_TRUE(worker.Wait(kStartWait));
+  EXPECT_EQ(worker.exit_code(), 0) << ReadAll(log);
+}
+
 TEST_F(Deploy, SystemdAcceptsTheUnits) {
   if (!std::filesystem::exists(kSystemdAnalyze)) GTEST_SKIP() << "no systemd-analyze here";
   for (const std::string name : {"musterd", "muster-worker"}) {
-    const std::string unit = Copy(name + ".service", {{"/usr/local/bin", BinDir()}});
+    const std::string unit = Copy(name + ".service", {{"/usr/bin/muster", BinDir() + "/muster"}});
     const ProcessResult result =
         RunProcess({kSystemdAnalyze, "verify", unit}, {}, absl::Seconds(60));
     EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
     EXPECT_EQ(result.err, "") << name;
+  }
+}
+
+// What a unit may do is a figure of systemd's from 0 to 10, lower is better; it may not rise.
+TEST_F(Deploy, TheUnitsStayAsHardenedAsTheyAre) {
+  if (!std::filesystem::exists(kSystemdAnalyze)) GTEST_SKIP() << "no systemd-analyze here";
+  const std::vector<std::pair<std::string, int>> most_tenths = {{"musterd", 12},
+                                                                {"muster-worker", 24}};
+  for (const auto& [name, tenths] : most_tenths) {
+    const std::string unit = SourceDir() + "/deploy/systemd/" + name + ".service";
+    const ProcessResult result =
+        RunProcess({kSystemdAnalyze, "security", "--offline=true", "--no-pager",
+                    absl::StrCat("--threshold=", tenths), unit},
+                   {}, absl::Seconds(60));
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    EXPECT_THAT(result.out, ::testing::HasSubstr("Overall exposure level"));
+  }
+}
+
+TEST_F(Deploy, CloudInitAcceptsTheUserData) {
+  if (!std::filesystem::exists(kCloudInit)) GTEST_SKIP() << "no cloud-init here";
+  for (const std::string& cloud : Clouds()) {
+    const ProcessResult result = RunProcess(
+        {kCloudInit, "schema", "--config-file", CloudInitFile(cloud)}, {}, absl::Seconds(60));
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   }
 }
 

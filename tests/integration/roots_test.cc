@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/digits_job.h"
+#include "tests/integration/hosts.h"
 #include "tests/integration/run_record.h"
 #include "tests/support/cluster.h"
 
@@ -25,35 +26,12 @@ constexpr int kActAfterStep = 60;
 // An agent looks at its roots every 5 s.
 constexpr absl::Duration kNoticed = absl::Seconds(40);
 
-// A Muster whose pool `hosts` has agents of our own; their jobs save to `shared`.
-class Hosts {
+// Whose jobs save to `shared`.
+class RootHosts : public Hosts {
  public:
   void Up() {
-    ASSERT_NO_FATAL_FAILURE(cluster_.Up(1));
-    controller_ = Text(cluster_.Daemon("worker-1"), "grpc_address");
-    ASSERT_NE(controller_, "") << cluster_.CliJson({"local", "status"}).dump(1);
+    ASSERT_NO_FATAL_FAILURE(Hosts::Up());
     std::filesystem::create_directories(shared());
-  }
-  ~Hosts() {
-    for (const auto& agent : agents_) {
-      agent->Signal(SIGTERM);
-      agent->Wait(absl::Seconds(30));
-    }
-  }
-
-  // `before`: a program and its first arguments that run the agent.
-  void Start(const std::string& name, const std::vector<std::string>& before = {}) {
-    std::vector<std::string> argv = before;
-    for (const std::string& word :
-         {BinDir() + "/muster-worker", std::string("--controller"), controller_,
-          std::string("--token-file"), cluster_.Path("local/controller/token"),
-          std::string("--name"), name, std::string("--data-dir"), cluster_.Path(name),
-          std::string("--slots"), std::string("2"), std::string("--pool"), std::string("hosts"),
-          std::string("--http-listen"), std::string("127.0.0.1:0")}) {
-      argv.push_back(word);
-    }
-    agents_.push_back(
-        std::make_unique<Subprocess>(argv, cluster_.environment(), cluster_.Path(name + ".log")));
   }
 
   // A job that may not be restarted at its own charge.
@@ -65,16 +43,15 @@ class Hosts {
     std::string yaml = ToYaml(job);
     const std::string restart = "restart: {backoff: 100ms";
     yaml.insert(yaml.find(restart) + restart.size(), ", max_restarts: 0");
-    return cluster_.Submit(yaml);
+    return cluster().Submit(yaml);
   }
 
-  std::string shared() { return cluster_.Path("shared"); }
+  std::string shared() { return cluster().Path("shared"); }
   std::string marker() { return shared() + "/MUSTER_ROOT"; }
-  Cluster& cluster() { return cluster_; }
 
   // What `muster nodes` has against the worker's roots; empty: nothing.
   std::string WhyUnseen(const std::string& name) {
-    for (const Json& worker : cluster_.CliJson({"nodes"})) {
+    for (const Json& worker : cluster().CliJson({"nodes"})) {
       if (Text(worker, "name") != name) continue;
       const Json& roots = Member(worker, "unseen_roots");
       if (roots.is_array() && !roots.empty()) return Text(roots[0], "message");
@@ -86,29 +63,12 @@ class Hosts {
       EXPECT_NE(Text(checkpoint, "state"), "CORRUPT") << checkpoint.dump();
     }
   }
-
- private:
-  Cluster cluster_;
-  std::string controller_;
-  std::vector<std::unique_ptr<Subprocess>> agents_;
 };
-
-// Runs what follows with an empty folder in the place of `path`, as on a machine that did not mount
-// it; empty: this machine lets nobody do so.
-std::vector<std::string> WithoutMount(const std::string& path) {
-  for (const char* flags : {"-m", "-rm"}) {
-    const ProcessResult tried =
-        RunProcess({"unshare", flags, "mount", "-t", "tmpfs", "none", path}, {}, absl::Seconds(20));
-    if (tried.exit_code != 0) continue;
-    return {"unshare", flags, "sh", "-c", "mount -t tmpfs none \"$0\" && exec \"$@\"", path};
-  }
-  return {};
-}
 
 std::string Message(const Json& show) { return Text(Member(show, "summary"), "message"); }
 
 TEST(Roots, AWorkerWithoutTheMountTakesNoneOfItsJobsAndCondemnsNothing) {
-  Hosts hosts;
+  RootHosts hosts;
   ASSERT_NO_FATAL_FAILURE(hosts.Up());
   const std::vector<std::string> without = WithoutMount(hosts.shared());
   if (without.empty()) GTEST_SKIP() << "no mount namespaces on this machine";
@@ -141,7 +101,7 @@ TEST(Roots, AWorkerWithoutTheMountTakesNoneOfItsJobsAndCondemnsNothing) {
 }
 
 TEST(Roots, AMarkerThatIsGoneForAWhileHoldsTheJobUpAndCostsNothing) {
-  Hosts hosts;
+  RootHosts hosts;
   ASSERT_NO_FATAL_FAILURE(hosts.Up());
   Cluster& cluster = hosts.cluster();
   hosts.Start("host-1");
@@ -176,7 +136,7 @@ TEST(Roots, AMarkerThatIsGoneForAWhileHoldsTheJobUpAndCostsNothing) {
 }
 
 TEST(Roots, ASaveWaitsForItsRootAndTheRunGoesOn) {
-  Hosts hosts;
+  RootHosts hosts;
   ASSERT_NO_FATAL_FAILURE(hosts.Up());
   Cluster& cluster = hosts.cluster();
   hosts.Start("host-1");

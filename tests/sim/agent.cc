@@ -62,7 +62,8 @@ Agent::Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, std::str
                     const auto it = ranks_.find(key);
                     if (it != ranks_.end()) it->second->process->OnLine(reply);
                   }}),
-      leftovers_(std::move(past.leftovers)) {
+      leftovers_(std::move(past.leftovers)),
+      data_dice_(std::hash<std::string>()(hello_.incarnation())) {
   worker::SessionHandler& handler = *this;
   session_ = std::make_unique<worker::Session>(
       execution_, host_.connect, families_, handler,
@@ -124,6 +125,9 @@ void Agent::OnSessionUp(const v1::Welcome& welcome) {
   trace_.Note(machine_, ": welcome of term ", welcome.term(), ", ", welcome.stale_size(), " stale");
   host_.on_controller(session_->controller());
   roots_said_ = false;
+  ++data_stream_;
+  verdicts_.clear();
+  data_said_ = true;
   for (const v1::Welcome::StaleRank& stale : welcome.stale()) {
     for (const auto& [key, rank] : ranks_) {
       if (key.job_id == stale.job_id() && key.attempt == stale.attempt() &&
@@ -168,6 +172,8 @@ void Agent::OnControllerMessage(const v1::ControllerMessage& message) {
       return;
     case v1::ControllerMessage::kWatchRoots:
       return Watch(message.watch_roots());
+    case v1::ControllerMessage::kCheckData:
+      return LookAtData(message.check_data());
     default:
       return;
   }
@@ -209,6 +215,46 @@ void Agent::LookAtRoots(uint64_t question) {
     session_->HeartbeatNow();
   }
   execution_.After(kLookAtRootsEvery, [this, question] { LookAtRoots(question); });
+}
+
+// ---- data of jobs: worker/agent/data/data_checker.cc ----
+
+std::optional<v1::DataReport> Agent::Data() {
+  if (std::exchange(data_said_, true)) return std::nullopt;
+  v1::DataReport report;
+  for (const auto& [key, verdict] : verdicts_) *report.add_verdicts() = verdict;
+  return report;
+}
+
+void Agent::LookAtData(const v1::CheckData& check) {
+  if (!hello_.checks_data()) trace_.Fail(machine_, " cannot look at data, and was asked to");
+  // Now and then it makes an index first.
+  const absl::Duration longest =
+      data_dice_.Chance(0.05) ? absl::Minutes(15) : absl::Milliseconds(900);
+  execution_.After(data_dice_.Between(absl::Milliseconds(5), longest),
+                   [this, check, stream = data_stream_] {
+                     if (stream == data_stream_) OnDataLookedAt(check);
+                   });
+}
+
+void Agent::OnDataLookedAt(const v1::CheckData& check) {
+  v1::DataReport::Verdict& verdict = verdicts_[check.key()];
+  verdict.Clear();
+  verdict.set_key(check.key());
+  verdict.set_number(check.number());
+  const double luck = data_dice_.Unit();
+  if (luck < 0.02) {
+    verdict.set_fault("broken");
+  } else if (luck < 0.12) {
+    verdict.set_fault("missing");
+  } else if (luck < 0.16) {
+    verdict.set_fault("unavailable");
+  } else if (luck < 0.95) {
+    verdict.set_fingerprint(luck < 0.2 ? "another" : "usual");
+  }
+  storage_.data_looks[hello_.incarnation()][check.key()] = verdict.fault().empty();
+  data_said_ = false;
+  session_->HeartbeatNow();
 }
 
 bool Agent::TakeAssignment(uint64_t outbox_seq) {

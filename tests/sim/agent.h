@@ -90,6 +90,7 @@ class Agent final : private worker::SessionHandler {
   void FillHello(v1::Hello& hello) override;
   std::vector<v1::RankStatus> RankStatuses() override;
   std::optional<v1::RootReport> Roots() override;
+  std::optional<v1::DataReport> Data() override;
   void OnSessionUp(const v1::Welcome& welcome) override;
   void OnSessionDown() override;
   void OnControllerMessage(const v1::ControllerMessage& message) override;
@@ -108,6 +109,8 @@ class Agent final : private worker::SessionHandler {
   void Care(const v1::ControllerMessage& message);
   void Watch(const v1::WatchRoots& roots);
   void LookAtRoots(uint64_t question);
+  void LookAtData(const v1::CheckData& check);
+  void OnDataLookedAt(const v1::CheckData& check);
 
   void OnLine(AgentRank& rank, worker::RankLine line);
   void ReportRunning(AgentRank& rank);
@@ -150,6 +153,10 @@ class Agent final : private worker::SessionHandler {
   uint64_t question_ = 0;  // +1 with each list of roots
   v1::RootReport roots_;   // as last looked at
   bool roots_said_ = false;
+  Dice data_dice_;                                           // of its own: not every seed has data
+  uint64_t data_stream_ = 0;                                 // +1 with each session
+  std::map<std::string, v1::DataReport::Verdict> verdicts_;  // on this stream, by key
+  bool data_said_ = true;
   bool stopping_ = false;
   absl::Duration stop_until_;       // while it stops
   bool awaits_controller_ = false;  // there are ranks whose end is to be told

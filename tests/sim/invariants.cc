@@ -360,6 +360,15 @@ void Invariants::CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapsho
         trace_.Fail("job ", job.id, ": placed on ", rank.worker,
                     ", which did not say that it sees ", root);
       }
+      const auto looks = storage_.data_looks.find(rank.incarnation);
+      const std::string& data = job.settings->needs.data;
+      if (looks != storage_.data_looks.end() && !data.empty()) {
+        const auto said = looks->second.find(data);
+        if (said == looks->second.end() || !said->second) {
+          trace_.Fail("job ", job.id, ": placed on ", rank.worker,
+                      ", which did not say that it can use ", data);
+        }
+      }
       for (const uint32_t slot : rank.slots) {
         const auto it = alive.find({host_of_[rank.incarnation], slot});
         const bool taken = it != alive.end() && (it->second.key.job_id != job.id ||

@@ -209,6 +209,10 @@ v1::Hello Machine::MakeHello(bool is_clear) {
     slot->set_device("cpu");
   }
   hello.set_cpus(kind_.slots);
+  // Some agents are older ones.
+  Storage& storage = around_.ranks.storage;
+  hello.set_checks_data(storage.has_data && (incarnation.front() & 3) != 0);
+  if (hello.checks_data()) storage.data_looks[incarnation] = {};
   hello.set_allows_commands(true);
   hello.set_memory_bytes(uint64_t{1} << 30);
   return hello;

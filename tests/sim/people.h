@@ -36,6 +36,7 @@ class People {
     bool quotas_change = false;       // never below user_quota
     bool queues_are_bounded = false;  // of red, and of each of its users
     int max_jobs = 12;
+    uint64_t data_seed = 0;  // of a stream of its own; 0: no job names data
   };
   People(Agenda& agenda, Trace& trace, Network& network, SimController& controller, Model& model,
          Dice dice, Habits habits);

@@ -51,6 +51,10 @@ std::shared_ptr<const mc::JobSettings> People::Settings() {
   settings->keep_last = static_cast<uint32_t>(1 + dice_.Below(3));
   settings->checkpoint_root = Storage::kRoot;
   settings->needs.root = Storage::kRoot;
+  Dice data(habits_.data_seed + static_cast<uint64_t>(submitted_));
+  if (habits_.data_seed != 0 && data.Chance(0.6)) {
+    settings->needs.data = absl::StrCat("data-", data.Below(3));
+  }
   JobPlan plan{.steps = dice_.Between(1, 60),
                .save_every = dice_.Between(1, 10),
                .step_ms = dice_.Between(500, 12'000),

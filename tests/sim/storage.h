@@ -53,6 +53,11 @@ class Storage {
     return it == misreadings.end() ? Misreading::kNone : it->second;
   }
 
+  // Jobs name data, and agents look at them: `data_looks` by incarnation, with what each said last
+  // of which data: whether they are sound.
+  bool has_data = false;
+  std::map<std::string, std::map<std::string, bool>> data_looks;
+
   void Publish(const std::string& path, Folder folder) { folders_[path] = std::move(folder); }
   absl::Status Verify(const std::string& path, const std::string& manifest_sha256) const {
     const auto it = folders_.find(path);

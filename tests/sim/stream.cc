@@ -92,18 +92,20 @@ absl::Status ServerStream::Handle(const v1::WorkerMessage& message) {
       if (!ranks.ok()) return ranks.status();
       auto roots = mc::RootsOf(message.heartbeat());
       if (!roots.ok()) return roots.status();
-      engine.Post(
-          mc::WorkerHeartbeat{worker_, incarnation_, *std::move(ranks), nullptr, *std::move(roots)},
-          [self = shared_from_this(),
-           seq = message.heartbeat().seq()](const mc::EventResult& result) {
-            self->host_.OnHeartbeatAnswered(self->worker_, result);
-            if (result.status.ok()) {
-              v1::ControllerMessage ack;
-              ack.mutable_heartbeat_ack()->set_seq(seq);
-              self->Write(std::move(ack));
-            }
-            self->Answered(result.status);
-          });
+      auto data = mc::DataVerdictsOf(message.heartbeat());
+      if (!data.ok()) return data.status();
+      engine.Post(mc::WorkerHeartbeat{worker_, incarnation_, *std::move(ranks), nullptr,
+                                      *std::move(roots), *std::move(data)},
+                  [self = shared_from_this(),
+                   seq = message.heartbeat().seq()](const mc::EventResult& result) {
+                    self->host_.OnHeartbeatAnswered(self->worker_, result);
+                    if (result.status.ok()) {
+                      v1::ControllerMessage ack;
+                      ack.mutable_heartbeat_ack()->set_seq(seq);
+                      self->Write(std::move(ack));
+                    }
+                    self->Answered(result.status);
+                  });
       return absl::OkStatus();
     }
     case v1::WorkerMessage::kAssignmentAck:

@@ -19,6 +19,7 @@ constexpr uint64_t kDaemonsSalt = 0x6461656d6f6e73;
 constexpr uint64_t kMisreadingsSalt = 0x6d697372656164;
 constexpr uint64_t kDiskSalt = 0x6469736b;
 constexpr uint64_t kArchiveSalt = 0x61726368697665;
+constexpr uint64_t kDataSalt = 0x6c6f6f6b64;
 constexpr double kMetricsChance = 0.35;  // each commit costs as much as several steps of the world
 
 }  // namespace
@@ -55,6 +56,7 @@ void World::Build() {
   controller_ = std::make_unique<SimController>(agenda_, trace_, network_, invariants_,
                                                 dice_.Fork(), options);
   if (!Dice(seed_ ^ kDiskSalt).Chance(0.1)) controller_->BeginWithTables();
+  storage_.has_data = Dice(seed_ ^ kDataSalt).Chance(0.25);
   Dice daemons(seed_ ^ kDaemonsSalt);
   if (daemons.Chance(0.4)) ranks_.daemons = daemons.Unit() * 0.6;
   PlanMetrics();
@@ -112,6 +114,7 @@ void World::Build() {
   habits.submit_every = dice_.Between(absl::Seconds(10), absl::Minutes(3));
   habits.cancel_every = dice_.Between(absl::Minutes(1), absl::Minutes(15));
   habits.fail = dice_.Chance(0.6) ? dice_.Unit() * 0.05 : 0;
+  if (storage_.has_data) habits.data_seed = Dice(seed_ ^ kDataSalt).Next();
   habits.max_jobs = static_cast<int>(dice_.Between(2, 14));
   people_ = std::make_unique<People>(agenda_, trace_, network_, *controller_, model_, dice_.Fork(),
                                      habits);

@@ -55,6 +55,7 @@ struct JobOptions {
   std::string name = "job";
   std::string owner = "ann";
   std::string root;  // the checkpoint root that its workers must see; empty: any will do
+  std::string data;  // that its workers must have looked at; empty: none
 };
 
 // The checkpoint root of jobs that were given none.
@@ -73,6 +74,7 @@ inline std::shared_ptr<const mc::JobSettings> MakeSettings(const JobOptions& opt
   settings->needs.selector = options.selector;
   settings->needs.wait_for_capacity = options.wait_for_capacity;
   settings->needs.root = options.root;
+  settings->needs.data = options.data;
   settings->restart = {.max_restarts = options.max_restarts,
                        .budgets = {},
                        .backoff = options.backoff,
@@ -115,6 +117,7 @@ class ControllerFixture : public ::testing::Test {
     std::string identity;                   // of its data folder
     std::vector<std::string> predecessors;  // that it has shown to be dead
     bool takes_no_work = false;
+    bool checks_data = false;
   };
 
   void SetUp() override { Open(); }
@@ -240,7 +243,8 @@ class ControllerFixture : public ::testing::Test {
                       .last_started = agent.last_started,
                       .identity = agent.identity,
                       .predecessors = agent.predecessors,
-                      .takes_no_work = agent.takes_no_work},
+                      .takes_no_work = agent.takes_no_work,
+                      .checks_data = agent.checks_data},
                      agent.link, [&](const mc::EventResult& r) {
                        EXPECT_TRUE(agent.link->sent.empty()) << "sent before the Welcome";
                        result = r;

@@ -1,6 +1,5 @@
 #include "worker/agent/agent.h"
 
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,19 +7,24 @@
 #include <filesystem>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
+#include "common/base/units.h"
 #include "common/base/version.h"
 #include "common/metrics/metric_names.h"
+#include "common/os/loopback.h"
+#include "common/os/secrets.h"
 #include "common/protocol/image_pull.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/token.h"
 #include "common/rpc/token_file.h"
 #include "nlohmann/json.hpp"
+#include "worker/agent/connection/enroll_client.h"
 #include "worker/agent/connection/grpc_control.h"
 #include "worker/agent/device/device_probe.h"
 #include "worker/agent/identity/surroundings.h"
@@ -32,26 +36,33 @@ namespace {
 constexpr absl::Duration kTick = absl::Seconds(1);
 // Kept back from the stop grace for ranks that did not save in time: SIGTERM, then SIGKILL.
 constexpr absl::Duration kTermReserve = absl::Seconds(5);
+// A source of notices that is slower is not waited for before the Hello.
+constexpr absl::Duration kFirstNoticePatience = absl::Seconds(1);
 // After the last rank: for the controller to acknowledge what is left to say, and to come back for
 // that.
 constexpr absl::Duration kFlushPatience = absl::Seconds(3);
 // For cancelled streams to be done; gRPC needs no peer for that.
 constexpr absl::Duration kStreamPatience = absl::Seconds(5);
+// torch's libraries are large, and the disk may be slow.
+constexpr absl::Duration kTrainerPatience = absl::Seconds(120);
 constexpr absl::Duration kFlushPoll = absl::Milliseconds(20);
 constexpr char kTooManyCheckpoints[] = "too many checkpoints wait here to be verified or deleted";
 
-absl::StatusOr<std::string> RandomBytes(size_t count) {
-  std::string bytes(count, '\0');
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return absl::InternalError("the kernel gives no random bytes");
-  }
-  return bytes;
-}
+absl::Duration ReserveOf(absl::Duration time) { return std::min(kTermReserve, time / 2); }
 
-// Our own environment for the ranks, but for what names secrets or what each rank gets its own of.
+// Our own environment for the ranks, but for what names secrets, what each rank gets its own of,
+// and what would have a program believe that it is a task of the batch system which runs this
+// agent.
 std::vector<std::string> RankEnvironment() {
-  constexpr absl::string_view kWithheld[] = {"MUSTER_TOKEN", "MUSTER_RANK_DIR=", "MUSTER_LINK_FD=",
-                                             "OMP_NUM_THREADS=", "CUDA_VISIBLE_DEVICES="};
+  constexpr absl::string_view kWithheld[] = {"MUSTER_TOKEN",
+                                             "MUSTER_JOIN_TOKEN",
+                                             "MUSTER_RANK_DIR=",
+                                             "MUSTER_LINK_FD=",
+                                             "OMP_NUM_THREADS=",
+                                             "CUDA_VISIBLE_DEVICES=",
+                                             "SLURM_",
+                                             "PMI_",
+                                             "PMIX_"};
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const bool withheld =
@@ -93,8 +104,11 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, 
 
 Agent::~Agent() {
   // The reverse of Build; ranks that still live are killed.
+  trainer_check_.reset();
+  notices_.reset();
   checkpoints_.reset();
   roots_.reset();
+  data_.reset();
   if (bulk_ != nullptr) bulk_->SessionDown();
   if (session_ != nullptr) session_->Stop();
   if (loop_ != nullptr) loop_->FinishSenders(kStreamPatience);
@@ -120,7 +134,21 @@ absl::Status Agent::Build() {
   const bool is_own = ::stat(config_.data_dir.c_str(), &info) == 0 && info.st_uid == ::geteuid() &&
                       (info.st_mode & S_ISVTX) == 0;
   if (is_own) ::chmod(config_.data_dir.c_str(), 0700);
-  if (!config_.token_file.empty()) {
+  if (!config_.tls.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(tls_,
+                            TlsWatcher::Start(fs_, clock_, config_.tls, DataPath("tls-in-use")));
+    if (config_.renew_certificate) {
+      renewer_ = std::make_unique<CertificateRenewer>(
+          fs_, clock_, config_.tls,
+          [this](const std::string& request) -> absl::StatusOr<std::string> {
+            MUSTER_ASSIGN_OR_RETURN(IssuedCertificate issued,
+                                    RenewBy(config_.controller, config_.tls, request));
+            return std::move(issued.certificate);
+          });
+    }
+  }
+  // The token opens everything; no machine needs it that has a certificate of its own.
+  if (!config_.token_file.empty() && config_.tls.empty()) {
     MUSTER_ASSIGN_OR_RETURN(token_, ReadTokenFile(config_.token_file));
   }
   MUSTER_ASSIGN_OR_RETURN(loop_, EventLoop::Create(clock_));
@@ -142,7 +170,7 @@ absl::Status Agent::Build() {
   MUSTER_ASSIGN_OR_RETURN(spool_, Spool::Open(fs_, {.directory = DataPath("spool"),
                                                     .max_bytes = config_.spool_max_bytes}));
   const std::vector<std::string> environment = RankEnvironment();
-  uploads_ = std::make_unique<UploadFetcher>(MakeChannel({.address = config_.controller}), token_);
+  uploads_ = std::make_unique<UploadFetcher>(ControllerChannel(), token_);
   supervisor_ = std::make_unique<Supervisor>(
       SupervisorDeps{*loop_, fs_, *spool_, families_, *energy_, *this,
                      [this](const std::string& sha256, const std::stop_token& stop,
@@ -183,21 +211,19 @@ absl::Status Agent::Build() {
   MUSTER_ASSIGN_OR_RETURN(const std::string host, HostOf(config_.controller));
   keeper_ = std::make_unique<HeartbeatKeeper>(clock_);
   SessionHandler& handler = *this;
-  session_ = std::make_unique<Session>(
-      *loop_, MakeGrpcControl(*loop_, MakeChannel({.address = config_.controller}), token_),
-      families_, handler,
-      SessionOptions{.hello = hello_,
-                     .near = IsLoopbackHost(host),
-                     .seed = seed,
-                     .controller = identity_->controller(),
-                     .keeper = keeper_.get()});
+  session_ = std::make_unique<Session>(*loop_, MakeGrpcControl(*loop_, ControllerChannel(), token_),
+                                       families_, handler,
+                                       SessionOptions{.hello = hello_,
+                                                      .near = IsLoopback(host),
+                                                      .seed = seed,
+                                                      .controller = identity_->controller(),
+                                                      .keeper = keeper_.get()});
   BulkSenderOptions bulk;
   bulk.hello.set_worker_name(hello_.worker_name());
   bulk.hello.set_incarnation(hello_.incarnation());
   bulk.token = token_;
   bulk.seed = seed + 1;
-  bulk_ = std::make_unique<BulkSender>(*loop_, MakeChannel({.address = config_.controller}),
-                                       *spool_, std::move(bulk));
+  bulk_ = std::make_unique<BulkSender>(*loop_, ControllerChannel(), *spool_, std::move(bulk));
   checkpoints_ = std::make_unique<CheckpointExecutor>(
       fs_, *loop_, loop_->mailbox(), CheckpointExecutorOptions{.patience = config_.path_patience},
       [this](CheckpointOutcome outcome) { OnCheckpointOutcome(std::move(outcome)); });
@@ -205,13 +231,38 @@ absl::Status Agent::Build() {
       fs_, *loop_, loop_->mailbox(),
       RootWatcherOptions{.who = absl::BytesToHexString(hello_.incarnation())},
       [this] { OnRootsChanged(); });
+  MUSTER_ASSIGN_OR_RETURN(
+      notices_,
+      NoticeWatcher::Create(
+          {.source = config_.preemption_source, .url = config_.preemption_url, .seed = seed + 2},
+          clock_, families_, loop_->mailbox(),
+          [this](const NoticeWord& word) { OnNoticeWord(word); }));
+  if (!hello_.checks_data()) return absl::OkStatus();
+  data_ = std::make_unique<DataChecker>(*loop_, fs_, supervisor_->children(),
+                                        DataCheckerOptions{.program = config_.data_tool,
+                                                           .folder = DataPath("looks"),
+                                                           .environment = environment,
+                                                           .file_mask = config_.rank_file_mask},
+                                        [this] { OnDataChanged(); });
   return absl::OkStatus();
+}
+
+std::shared_ptr<grpc::Channel> Agent::ControllerChannel() const {
+  return MakeChannel(
+      {.address = config_.controller, .tls = tls_ == nullptr ? TlsFiles{} : tls_->files()});
 }
 
 absl::Status Agent::BuildHello() {
   MUSTER_ASSIGN_OR_RETURN(const std::string incarnation, RandomBytes(kIdentityBytes));
   nvml_ = Nvml::Load();
-  const std::vector<GpuReading> gpus = nvml_ == nullptr ? std::vector<GpuReading>() : nvml_->Read();
+  const std::vector<GpuReading> all = nvml_ == nullptr ? std::vector<GpuReading>() : nvml_->Read();
+  const std::vector<GpuReading> gpus = VisibleGpus(all, ::getenv("CUDA_VISIBLE_DEVICES"));
+  if (gpus.size() < all.size()) {
+    Log(LogLevel::kInfo, "gpus_hidden",
+        {{"shown", absl::StrCat(gpus.size())},
+         {"there", absl::StrCat(all.size())},
+         {"reason", "CUDA_VISIBLE_DEVICES of the agent names no others"}});
+  }
   hello_.set_protocol_version(kProtocolVersion);
   hello_.set_worker_name(config_.name);
   hello_.set_incarnation(incarnation);
@@ -222,6 +273,7 @@ absl::Status Agent::BuildHello() {
   if (config_.allow_commands) {
     MUSTER_ASSIGN_OR_RETURN(runtimes_, FindRuntimes(config_));
   }
+  hello_.set_checks_data(::access(config_.data_tool.c_str(), X_OK) == 0);
   for (const std::string& name : runtimes_.Names()) hello_.add_container_runtimes(name);
   hello_.set_cpus(AvailableCpus());
   hello_.set_memory_bytes(AvailableMemoryBytes());
@@ -272,9 +324,17 @@ absl::Status Agent::Run() {
        {"metrics", http_->address()},
        {"slots", hello_.slots_size()},
        {"data_dir", config_.data_dir}});
-  session_->Start();
+  if (notices_ == nullptr) {
+    StartSession();
+  } else {
+    // An agent that starts anew on a machine that is about to go says so in its first words.
+    notices_->Start();
+    loop_->After(kFirstNoticePatience, [this] { StartSession(); });
+  }
+  CheckTrainer();
   Tick();
   loop_->Run();
+  if (notices_ != nullptr) notices_->BeginStop();
   session_->Stop();
   bulk_->SessionDown();
   http_->Stop();
@@ -282,9 +342,45 @@ absl::Status Agent::Run() {
   return refused_;
 }
 
+// Packages install a launcher that finds torch, and says when it does not. A trainer of a build
+// knows its own torch, and is not asked.
+void Agent::CheckTrainer() {
+  const std::filesystem::path program(config_.trainer);
+  const std::filesystem::path behind =
+      program.parent_path().parent_path() / "trainer" / program.filename();
+  if (::access(behind.c_str(), X_OK) != 0) return;
+  auto run = ToolRun::Start(*loop_, fs_, supervisor_->children(),
+                            {.program = config_.trainer,
+                             .words = {"--version"},
+                             .environment = RankEnvironment(),
+                             .folder = DataPath("trainer-check"),
+                             .patience = kTrainerPatience,
+                             .file_mask = config_.rank_file_mask},
+                            [this](const ToolResult& result) {
+                              if (!result.ok()) WarnOfTrainer(result);
+                              trainer_check_.reset();
+                            });
+  if (run.ok()) {
+    trainer_check_ = *std::move(run);
+  } else {
+    Log(LogLevel::kWarning, "trainer_not_checked", {{"error", run.status().ToString()}});
+  }
+}
+
+void Agent::WarnOfTrainer(const ToolResult& result) {
+  std::string why(absl::StripAsciiWhitespace(result.errors));
+  if (result.timed_out) why = absl::StrCat("no answer within ", HumanDuration(kTrainerPatience));
+  if (why.empty()) why = absl::StrCat("exit code ", result.exit_code, ", signal ", result.signal);
+  Log(LogLevel::kWarning, "trainer_cannot_run",
+      {{"trainer", config_.trainer},
+       {"error", why},
+       {"effect", "jobs of the built-in trainer fail here until that is mended; commands run"}});
+}
+
 void Agent::Tick() {
   supervisor_->Tick(session_->ControllerAway());
   metrics_->Refresh(*spool_, supervisor_->BusySlots());
+  ApproveOnceEmpty();
   loop_->After(kTick, [this] { Tick(); });
 }
 
@@ -293,7 +389,8 @@ void Agent::Tick() {
 void Agent::FillHello(v1::Hello& hello) {
   for (v1::RankStatus& status : supervisor_->Statuses()) *hello.add_ranks() = std::move(status);
   hello.set_last_assignment_seq(assignments_.highest());
-  hello.set_takes_no_work(stopping_ || unfit_ || supervisor_->has_leftovers());
+  hello.set_takes_no_work(stopping_ || unfit_ || machine_leaves_.has_value() ||
+                          supervisor_->has_leftovers());
 }
 
 void Agent::OnSessionUp(const v1::Welcome& welcome) {
@@ -307,6 +404,7 @@ void Agent::OnSessionUp(const v1::Welcome& welcome) {
   if (!now.empty()) WriteSpoolOwner(fs_, DataPath("spool"), now);
   identity_->OnWelcome(session_->controller());
   roots_said_ = false;
+  data_said_ = data_ == nullptr;
   for (const v1::Welcome::StaleRank& stale : welcome.stale()) supervisor_->KillStale(stale);
   supervisor_->OnSessionUp(welcome.term());
   bulk_->SessionUp();
@@ -314,9 +412,10 @@ void Agent::OnSessionUp(const v1::Welcome& welcome) {
 
 void Agent::OnSessionDown() {
   connected_ = false;
+  if (data_ != nullptr) data_->OnSessionDown();
   supervisor_->OnSessionDown();
   bulk_->SessionDown();
-  if (stopping_) AskToSave();
+  if (stopping_ || machine_leaves_.has_value()) AskToSave();
 }
 
 void Agent::OnControllerMessage(const v1::ControllerMessage& message) {
@@ -348,6 +447,9 @@ void Agent::OnControllerMessage(const v1::ControllerMessage& message) {
     }
     case v1::ControllerMessage::kWatchRoots:
       return roots_->Watch(message.watch_roots());
+    case v1::ControllerMessage::kCheckData:
+      if (data_ != nullptr && !stopping_) data_->Check(message.check_data());
+      return;
     default:
       return;  // a newer controller's word that this agent does not know
   }
@@ -384,10 +486,21 @@ void Agent::OnRootsChanged() {
   session_->HeartbeatNow();
 }
 
+std::optional<v1::DataReport> Agent::Data() {
+  if (std::exchange(data_said_, true)) return std::nullopt;
+  return data_->Report();
+}
+
+void Agent::OnDataChanged() {
+  data_said_ = false;
+  session_->HeartbeatNow();
+}
+
 void Agent::OnRefused(absl::Status status) {
   Log(LogLevel::kError, "controller_refused_agent", {{"error", status.ToString()}});
   refused_ = std::move(status);
   stopping_ = true;
+  if (data_ != nullptr) data_->Clear();
   supervisor_->Drain();
   supervisor_->StopAll(
       {v1::StopRanks::KILL, absl::ZeroDuration(), "the controller refused this agent"});
@@ -403,30 +516,94 @@ void Agent::BeginStop(const std::string& reason) {
     return;
   }
   Log(LogLevel::kInfo, "agent_stopping", {{"reason", reason}, {"connected", session_->up()}});
+  if (data_ != nullptr) data_->Clear();
   supervisor_->Drain();
   awaits_controller_ = !supervisor_->empty();
-  const absl::Duration reserve = std::min(kTermReserve, config_.stop_grace / 2);
-  const absl::Duration grace = config_.stop_grace - reserve;
-  stop_until_ = clock_.SinceBoot() + config_.stop_grace;
-  // Also when nobody listens now: who comes back within the grace should place nothing here.
-  v1::WorkerMessage message;
-  message.mutable_notice()->set_message(reason);
-  message.mutable_notice()->set_grace_ms(absl::ToInt64Milliseconds(grace));
-  session_->SendEvent(std::move(message));
-  loop_->After(grace, [this, reserve] {
-    supervisor_->StopAll({v1::StopRanks::TERM, reserve, "the agent's stop grace is over"});
-  });
+  absl::Duration time = config_.stop_grace;
+  if (machine_leaves_.has_value()) {
+    time = std::clamp(leave_until_ - clock_.SinceBoot(), absl::ZeroDuration(), time);
+  }
+  GiveNotice(reason, time);
+  SetLeaveBy(time, "the agent's stop grace is over");
   // The controller tells every rank of the gangs here to save; those elsewhere must leave too.
   if (!session_->up()) AskToSave();
   OnRanksChanged();
 }
 
+void Agent::GiveNotice(const std::string& reason, absl::Duration time) {
+  // Also when nobody listens now: who comes back within the grace should place nothing here.
+  const absl::Duration grace = time - ReserveOf(time);
+  v1::WorkerMessage message;
+  message.mutable_notice()->set_message(reason);
+  message.mutable_notice()->set_grace_ms(std::max<int64_t>(1, absl::ToInt64Milliseconds(grace)));
+  session_->SendEvent(std::move(message));
+}
+
+void Agent::SetLeaveBy(absl::Duration time, const std::string& why) {
+  const absl::Duration reserve = ReserveOf(time);
+  leave_until_ = clock_.SinceBoot() + time;
+  loop_->Cancel(leave_timer_);
+  leave_timer_ = loop_->After(time - reserve, [this, reserve, why] {
+    supervisor_->StopAll({v1::StopRanks::TERM, reserve, why});
+  });
+}
+
 // Without a controller nobody else tells them. Who was told before keeps his time: the controller
 // may come back within it, and what is saved may be published then. Ranks of one gang agree among
-// themselves to save and leave, also with those elsewhere. The reserve is kept back by BeginStop.
+// themselves to save and leave, also with those elsewhere. The reserve is kept back by SetLeaveBy.
 void Agent::AskToSave() {
-  const absl::Duration left = std::max(absl::ZeroDuration(), stop_until_ - clock_.SinceBoot());
-  supervisor_->StopAll({v1::StopRanks::SAVE, left, "the agent stops without a controller"});
+  const absl::Duration left = std::max(absl::ZeroDuration(), leave_until_ - clock_.SinceBoot());
+  const char* why = stopping_ ? "the agent stops without a controller"
+                              : "the machine goes away, and there is no controller";
+  supervisor_->StopAll({v1::StopRanks::SAVE, left, why});
+}
+
+// ---- the machine goes away ----
+
+void Agent::StartSession() {
+  if (!std::exchange(session_started_, true)) session_->Start();
+}
+
+void Agent::OnNoticeWord(const NoticeWord& word) {
+  const absl::Duration left = std::max(absl::ZeroDuration(), word.deadline - clock_.SinceBoot());
+  switch (word.change) {
+    case NoticeChange::kNone:
+      break;
+    case NoticeChange::kGiven:
+      machine_leaves_ = word.notice;
+      if (stopping_) {
+        SetLeaveBy(std::min(left, leave_until_ - clock_.SinceBoot()), "the machine goes away");
+        break;
+      }
+      supervisor_->Drain();
+      GiveNotice(word.notice.message, left);
+      SetLeaveBy(left, "the machine goes away");
+      if (session_started_ && !session_->up()) AskToSave();
+      break;
+    case NoticeChange::kSooner:
+      machine_leaves_ = word.notice;
+      SetLeaveBy(std::min(left, leave_until_ - clock_.SinceBoot()), "the machine goes away sooner");
+      break;
+    case NoticeChange::kWithdrawn:
+      machine_leaves_.reset();
+      if (stopping_) break;
+      loop_->Cancel(leave_timer_);
+      supervisor_->TakeWork();
+      SayFitAgain();
+      break;
+  }
+  StartSession();
+}
+
+// When the controller has all of what ran here, nothing is gained by staying.
+void Agent::ApproveOnceEmpty() {
+  if (!machine_leaves_.has_value() || !machine_leaves_->awaits_approval) return;
+  if (!supervisor_->empty() || !session_->up() || !session_->EventsAcknowledged() ||
+      spool_->HasUnacknowledged()) {
+    return;
+  }
+  machine_leaves_->awaits_approval = false;
+  notices_->Approve(machine_leaves_->id);
 }
 
 void Agent::OnRanksChanged() {
@@ -443,7 +620,11 @@ void Agent::Unfit(const std::string& why) {
 
 void Agent::FitAgain() {
   unfit_ = false;
-  if (stopping_) return;
+  if (!stopping_) SayFitAgain();
+}
+
+void Agent::SayFitAgain() {
+  if (unfit_ || machine_leaves_.has_value()) return;
   v1::WorkerMessage message;
   message.mutable_notice()->set_message("what was in the way is over");
   message.mutable_notice()->set_withdrawn(true);

@@ -18,6 +18,7 @@
 #include "common/fs/file_system.h"
 #include "common/metrics/http_server.h"
 #include "common/metrics/metric_families.h"
+#include "common/tls/tls_watcher.h"
 #include "worker/agent/agent_config.h"
 #include "worker/agent/agent_metrics.h"
 #include "worker/agent/base/event_loop.h"
@@ -26,12 +27,16 @@
 #include "worker/agent/connection/bulk_sender.h"
 #include "worker/agent/connection/heartbeat_keeper.h"
 #include "worker/agent/connection/session.h"
+#include "worker/agent/container/tool_run.h"
+#include "worker/agent/data/data_checker.h"
 #include "worker/agent/device/energy_meter.h"
 #include "worker/agent/device/nvml.h"
 #include "worker/agent/folders/upload_fetcher.h"
 #include "worker/agent/gang/assignment_log.h"
 #include "worker/agent/gang/supervisor.h"
 #include "worker/agent/identity/identity_file.h"
+#include "worker/agent/join/certificate_renewer.h"
+#include "worker/agent/preemption/notice_watcher.h"
 #include "worker/agent/telemetry/spool.h"
 
 namespace muster::worker {
@@ -70,6 +75,7 @@ class Agent final : private SessionHandler, private SupervisorSink {
   std::vector<v1::RankStatus> RankStatuses() override { return supervisor_->Statuses(); }
   std::optional<v1::WorkerUse> Use() override { return metrics_->use(); }
   std::optional<v1::RootReport> Roots() override;
+  std::optional<v1::DataReport> Data() override;
   void OnSessionUp(const v1::Welcome& welcome) override;
   void OnSessionDown() override;
   void OnControllerMessage(const v1::ControllerMessage& message) override;
@@ -91,14 +97,31 @@ class Agent final : private SessionHandler, private SupervisorSink {
   void Acknowledge(uint64_t outbox_seq, const std::string& refusal);
   void OnCheckpointOutcome(CheckpointOutcome outcome);
   void OnRootsChanged();
+  void OnDataChanged();
+  void CheckTrainer();
+  void WarnOfTrainer(const ToolResult& result);
   void Tick();
+  void StartSession();
+  // The cloud takes the machine away, or does so no more: the ranks save and leave, and nothing new
+  // comes; the agent itself stays.
+  void OnNoticeWord(const NoticeWord& word);
+  void ApproveOnceEmpty();
+  // Tells the controller that ranks here are to save and leave within `time`, of which a part is
+  // kept back for those that do not.
+  void GiveNotice(const std::string& reason, absl::Duration time);
+  void SetLeaveBy(absl::Duration time, const std::string& why);
   void AskToSave();
+  // A connection of its own.
+  std::shared_ptr<grpc::Channel> ControllerChannel() const;
+  void SayFitAgain();
   void EndWhenFlushed(absl::Duration patience);
 
   AgentConfig config_;
   Clock& clock_;
   FileSystem& fs_;
   std::unique_ptr<DataDirLock> lock_;
+  std::unique_ptr<TlsWatcher> tls_;              // null: nothing is encrypted
+  std::unique_ptr<CertificateRenewer> renewer_;  // null: somebody else renews it
   std::string token_;
   v1::Hello hello_;
   std::optional<IdentityFile> identity_;
@@ -118,11 +141,18 @@ class Agent final : private SessionHandler, private SupervisorSink {
   std::unique_ptr<BulkSender> bulk_;
   std::unique_ptr<CheckpointExecutor> checkpoints_;
   std::unique_ptr<RootWatcher> roots_;
-  bool roots_said_ = false;  // in this session, as they are
+  bool roots_said_ = false;                 // in this session, as they are
+  std::unique_ptr<ToolRun> trainer_check_;  // null: it is over
+  std::unique_ptr<DataChecker> data_;       // null: there is no muster-data
+  bool data_said_ = false;                  // likewise
   AssignmentLog assignments_;
   bool unfit_ = false;  // as it said last
   bool stopping_ = false;
-  absl::Duration stop_until_;       // since boot, while it stops
+  std::unique_ptr<NoticeWatcher> notices_;  // null: there is no source of notices
+  bool session_started_ = false;
+  std::optional<MachineNotice> machine_leaves_;  // the notice that stands
+  absl::Duration leave_until_;                   // since boot, while it stops or the machine leaves
+  EventLoop::TimerId leave_timer_ = 0;
   bool awaits_controller_ = false;  // while it stops: there are ranks whose end is to be told
   bool flushing_ = false;
   absl::Status refused_;

@@ -17,6 +17,8 @@
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/daemon/daemon_options.h"
+#include "common/os/loopback.h"
+#include "common/protocol/name_rule.h"
 #include "worker/agent/device/device_probe.h"
 
 namespace muster::worker {
@@ -51,9 +53,8 @@ void DescribeOptions(CLI::App& app, AgentConfig& config) {
       ->type_name("HOST:PORT")
       ->required();
   app.add_option("--token-file", config.token_file,
-                 "File with the controller's token (<its data dir>/token)")
-      ->type_name("FILE")
-      ->required();
+                 "File with the controller's token (<its data dir>/token); not beside --tls-cert")
+      ->type_name("FILE");
   app.add_option("--name", config.name, "Name of this worker; default: the host's")
       ->type_name("NAME");
   app.add_option("--data-dir", config.data_dir,
@@ -94,17 +95,20 @@ void DescribeOptions(CLI::App& app, AgentConfig& config) {
                  "be repeated; needs --container-runtime podman or apptainer")
       ->allow_extra_args(false)
       ->type_name("WORD");
+  AddTlsFiles(app, &config.tls, "the controller");
+  app.add_flag("--renew-certificate", config.renew_certificate,
+               "Let the controller renew --tls-cert, in its place, when two thirds of its life "
+               "have passed; `muster-worker join` writes it");
+  app.add_option("--preemption-source", config.preemption_source,
+                 "Who tells that this machine will be taken away, so that ranks save and leave "
+                 "before: the metadata service of aws, gcp or azure, or none")
+      ->capture_default_str()
+      ->type_name("NAME");
+  app.add_option("--preemption-url", config.preemption_url,
+                 absl::StrCat("Where that service is asked; default: ", kMetadataUrl))
+      ->type_name("URL");
   app.add_flag("--insecure", config.insecure,
                "Speak beyond loopback although nothing is encrypted");
-}
-
-// "Node-7.example.org" -> "node-7".
-std::string HostName() {
-  char buffer[256] = {};
-  if (::gethostname(buffer, sizeof buffer - 1) != 0) return "";
-  const std::vector<std::string> parts =
-      absl::StrSplit(absl::AsciiStrToLower(buffer), absl::MaxSplits('.', 1));
-  return parts.front();
 }
 
 std::string BesideThisProgram(const char* name) {
@@ -113,14 +117,16 @@ std::string BesideThisProgram(const char* name) {
   return error ? name : (self.parent_path() / name).string();
 }
 
-absl::Status CheckAddress(absl::string_view flag, const std::string& address, bool insecure) {
+// `may_leave`: what goes over the address may go beyond loopback.
+absl::Status CheckAddress(absl::string_view flag, const std::string& address, bool may_leave,
+                          absl::string_view way_out) {
   const absl::StatusOr<std::string> host = HostOf(address);
   if (!host.ok())
     return absl::InvalidArgumentError(absl::StrCat(flag, ": ", host.status().message()));
-  if (insecure || IsLoopbackHost(*host)) return absl::OkStatus();
+  if (may_leave || IsLoopback(*host)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       flag, ": ", address, " is not a loopback address, and nothing there would be encrypted; ",
-      "give --insecure if the network itself is trusted"));
+      way_out, " --insecure if the network itself is trusted"));
 }
 
 absl::Status CheckContainers(const AgentConfig& config) {
@@ -150,17 +156,19 @@ absl::Status CheckContainers(const AgentConfig& config) {
 
 }  // namespace
 
+// "Node-7.example.org" -> "node-7".
+std::string HostName() {
+  char buffer[256] = {};
+  if (::gethostname(buffer, sizeof buffer - 1) != 0) return "";
+  const std::vector<std::string> parts =
+      absl::StrSplit(absl::AsciiStrToLower(buffer), absl::MaxSplits('.', 1));
+  return parts.front();
+}
+
 std::string CgroupName(const AgentConfig& config) {
   uint64_t hash = 0;
   for (const char byte : config.data_dir) hash = SplitMix64(hash ^ static_cast<uint8_t>(byte));
   return absl::StrCat(config.name, "-", absl::Hex(hash, absl::kZeroPad16));
-}
-
-bool IsName(absl::string_view text) {
-  const auto alphanumeric = [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c); };
-  return !text.empty() && text.size() <= 63 && alphanumeric(text.front()) &&
-         alphanumeric(text.back()) &&
-         std::all_of(text.begin(), text.end(), [&](char c) { return alphanumeric(c) || c == '-'; });
 }
 
 absl::StatusOr<std::string> HostOf(absl::string_view address) {
@@ -176,8 +184,15 @@ absl::StatusOr<std::string> HostOf(absl::string_view address) {
 }
 
 absl::Status CheckAgentConfig(const AgentConfig& config) {
-  MUSTER_RETURN_IF_ERROR(CheckAddress("--controller", config.controller, config.insecure));
-  MUSTER_RETURN_IF_ERROR(CheckAddress("--http-listen", config.http_listen, config.insecure));
+  MUSTER_RETURN_IF_ERROR(CheckTlsFlags(config.tls));
+  if (config.renew_certificate && config.tls.empty()) {
+    return absl::InvalidArgumentError("--renew-certificate: needs --tls-ca, --tls-cert, --tls-key");
+  }
+  MUSTER_RETURN_IF_ERROR(CheckAddress("--controller", config.controller,
+                                      config.insecure || !config.tls.empty(),
+                                      "give --tls-ca, --tls-cert and --tls-key, or give"));
+  MUSTER_RETURN_IF_ERROR(
+      CheckAddress("--http-listen", config.http_listen, config.insecure, "give"));
   if (config.data_dir.empty()) return absl::InvalidArgumentError("--data-dir: is empty");
   if (!IsName(config.name)) {
     return absl::InvalidArgumentError(
@@ -199,6 +214,7 @@ absl::Status CheckAgentConfig(const AgentConfig& config) {
     }
   }
   MUSTER_RETURN_IF_ERROR(CheckContainers(config));
+  MUSTER_RETURN_IF_ERROR(CheckNoticeSource(config.preemption_source, config.preemption_url));
   if (config.stop_grace < absl::ZeroDuration() || config.stop_grace > kMaxStopGrace) {
     return absl::InvalidArgumentError("--stop-grace: must be at most 1h");
   }
@@ -213,13 +229,20 @@ absl::StatusOr<AgentCommandLine> ParseAgentCommandLine(int argc, const char* con
   AgentConfig& config = result.config;
   CLI::App app{"muster-worker: runs the ranks that the controller gives to this machine.",
                "muster-worker"};
+  app.footer("`muster-worker join` makes this machine a worker of a cluster.");
   DescribeOptions(app, config);
   MUSTER_ASSIGN_OR_RETURN(result.text, ParseDaemonOptions(app, argc, argv));
   if (!result.text.empty()) return result;
   if (config.name.empty()) config.name = HostName();
   if (config.trainer.empty()) config.trainer = BesideThisProgram("muster-trainer");
+  if (config.data_tool.empty()) config.data_tool = BesideThisProgram("muster-data");
   if (config.container_init.empty()) config.container_init = BesideThisProgram("muster-init");
   MUSTER_RETURN_IF_ERROR(CheckAgentConfig(config));
+  if (config.token_file.empty() && config.tls.empty()) {
+    return absl::InvalidArgumentError(
+        "--token-file: is missing; give it, or a certificate of this worker with --tls-ca, "
+        "--tls-cert and --tls-key");
+  }
   return result;
 }
 

@@ -14,20 +14,23 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/tls/tls_files.h"
+#include "worker/agent/preemption/notice_source.h"
 
 namespace muster::worker {
 
 struct AgentConfig {
   std::string controller;  // HOST:PORT of musterd's worker address
-  std::string token_file;
-  std::string name;               // of this worker; default: the host's
-  std::string data_dir;           // lock, ranks/, spool/, endpoints.json
+  std::string token_file;  // empty where `tls` is given: then the certificate says who this is
+  std::string name;        // of this worker; default: the host's
+  std::string data_dir;    // lock, ranks/, spool/, endpoints.json
   std::optional<uint32_t> slots;  // CPU slots; default: the GPUs if any, else one per core
   std::string pool = "default";
   std::map<std::string, std::string> labels;
   std::string advertise_address;  // default: of the route to the controller
   std::string http_listen = "127.0.0.1:0";
-  std::string trainer;                            // default: muster-trainer beside this program
+  std::string trainer;    // default: muster-trainer beside this program
+  std::string data_tool;  // muster-data; default: beside this program. No flag
   absl::Duration stop_grace = absl::Seconds(30);  // from SIGTERM to the end of the last rank
   uint64_t spool_max_bytes = 256ull << 20;
   // From SIGKILL until a rank that lives on is called unkillable, and the worker is drained. No
@@ -44,7 +47,13 @@ struct AgentConfig {
   // muster-init, for podman; default: beside this program. No flag.
   std::string container_init;
   std::vector<std::string> container_options;  // more words for each container, by a runtime named
-  bool insecure = false;                       // speak beyond loopback without TLS
+  TlsFiles tls;                                // its certificate is for `name`
+  bool renew_certificate = false;              // by the controller, in the place of `tls.cert`
+  // Who tells that this machine will be taken away, and where it is asked: see
+  // preemption/notice_source.h.
+  std::string preemption_source = kNoSource;
+  std::string preemption_url;  // empty: the clouds' own
+  bool insecure = false;       // speak beyond loopback without TLS
 };
 
 struct AgentCommandLine {
@@ -68,7 +77,6 @@ std::string CgroupName(const AgentConfig& config);
 // "host" of "host:port" or "[v6]:port"; INVALID_ARGUMENT for anything else.
 absl::StatusOr<std::string> HostOf(absl::string_view address);
 
-// [a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?, as every name in Muster.
-bool IsName(absl::string_view text);
-
+// Of this machine, without its domain and in lower case; empty: it has none.
+std::string HostName();
 }  // namespace muster::worker

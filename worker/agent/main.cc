@@ -4,14 +4,18 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/code_version.h"
 #include "common/base/log.h"
 #include "common/base/unique_fd.h"
+#include "common/base/version.h"
 #include "common/daemon/descriptor_limit.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/join/join_command.h"
 
 namespace muster::worker {
 namespace {
@@ -33,7 +37,18 @@ int ExitCodeOf(const absl::Status& status) {
 
 int Main(int argc, char** argv) {
   SetLogProgram("muster-worker");
+  SetCommit(CodeVersion());
   ::mallopt(M_ARENA_MAX, kMallocArenas);
+  if (IsJoinCommand(argc, argv)) {
+    ::umask(kOwnFilesMask);
+    ::setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+    RealClock join_clock;
+    const absl::StatusOr<std::string> text =
+        RunJoinCommand(argc, argv, PosixFileSystem(), join_clock);
+    if (!text.ok()) return ExitCodeOf(text.status());
+    ::fputs(text->c_str(), stdout);
+    return 0;
+  }
   const absl::StatusOr<AgentCommandLine> line = ParseAgentCommandLine(argc, argv);
   if (!line.ok()) return ExitCodeOf(line.status());
   if (!line->text.empty()) {

@@ -18,7 +18,7 @@ int64_t ThreadBytes(const AheadPlan& plan, const DataNeeds& needs) {
 AheadPlan Less(const AheadPlan& plan) {
   if (plan.batches > 1) return {plan.batches - 1, plan.threads};
   if (plan.threads > 1) return {plan.batches, plan.threads - 1};
-  return {};
+  return {0, plan.threads};
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ int64_t DataBytes(const AheadPlan& plan, const DataNeeds& needs) {
 
 absl::StatusOr<AheadPlan> FitAhead(AheadPlan plan, const DataNeeds& needs, int64_t limit) {
   while (DataBytes(plan, needs) > limit) {
-    if (plan == AheadPlan()) {
+    if (plan.batches == 0) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "is ", Human(limit), ", and without a batch ahead each rank needs ",
           Human(DataBytes(plan, needs)), " for its data: ", Human(needs.held), " held, ",

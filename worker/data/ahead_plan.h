@@ -13,7 +13,7 @@ namespace muster::worker {
 // Of one BatchQueue.
 struct AheadPlan {
   int64_t batches = 0;  // 0: none, each when it is asked for
-  int threads = 0;      // that make their samples, when batches > 0
+  int threads = 0;      // that make their samples; 0 without batches: who asks for one makes it
 
   friend bool operator==(const AheadPlan&, const AheadPlan&) = default;
 };
@@ -34,7 +34,8 @@ int64_t EvaluationBytes(const AheadPlan& plan, const DataNeeds& needs);
 int64_t DataBytes(const AheadPlan& plan, const DataNeeds& needs);
 
 // The plan, or what of it fits into `limit` bytes: first fewer batches, then fewer threads, at last
-// no batch ahead. RESOURCE_EXHAUSTED with the numbers where not even that fits.
+// no batch ahead: a thread makes each when it is asked for. RESOURCE_EXHAUSTED with the numbers
+// where not even that fits.
 absl::StatusOr<AheadPlan> FitAhead(AheadPlan plan, const DataNeeds& needs, int64_t limit);
 
 }  // namespace muster::worker

@@ -55,7 +55,7 @@ BatchQueue::BatchQueue(BeginBatch begin, uint64_t first, uint64_t end, const Ahe
     : begin_(std::move(begin)),
       end_(end),
       batches_ahead_(static_cast<size_t>(ahead.batches)),
-      thread_count_(ahead.batches == 0 ? 0 : std::max(1, ahead.threads)),
+      thread_count_(ahead.batches == 0 ? ahead.threads : std::max(1, ahead.threads)),
       next_begun_(first),
       next_taken_(first) {
   for (int i = 0; i < thread_count_; ++i) {
@@ -80,7 +80,7 @@ BatchQueue::~BatchQueue() {
 
 absl::StatusOr<Batch> BatchQueue::Next(const std::function<bool()>& goes_on) {
   MUSTER_CHECK(next_taken_ < end_, "each step takes one batch");
-  if (batches_ahead_ == 0) return MakeNow(next_taken_++);
+  if (thread_count_ == 0) return MakeNow(next_taken_++);
   std::unique_ptr<Slot> slot = TakeIn(kTurn);
   while (slot == nullptr) {
     if (goes_on && !goes_on()) return absl::CancelledError("its batch is not waited for");
@@ -95,12 +95,15 @@ absl::StatusOr<Batch> BatchQueue::Next(const std::function<bool()>& goes_on) {
 std::unique_ptr<BatchQueue::Slot> BatchQueue::TakeIn(absl::Duration time) {
   const Deadline deadline(time);
   MutexLock lock(mutex_);
+  is_asked_ = true;
+  changed_.NotifyAll();
   while (slots_.empty() || !slots_.front()->done) {
     if (deadline.over()) return nullptr;
     changed_.WaitFor(mutex_, deadline.left());
   }
   std::unique_ptr<Slot> slot = std::move(slots_.front());
   slots_.pop_front();
+  is_asked_ = false;
   changed_.NotifyAll();
   return slot;
 }
@@ -147,7 +150,7 @@ BatchQueue::Slot* BatchQueue::SlotWithWork() {
     }
   }
   const bool beginning = !slots_.empty() && slots_.back()->batch == nullptr && !slots_.back()->done;
-  const bool room = slots_.size() < batches_ahead_;
+  const bool room = slots_.size() < std::max<size_t>(batches_ahead_, is_asked_ ? 1 : 0);
   if (beginning || !room || next_begun_ >= end_) return nullptr;
   slots_.push_back(std::make_unique<Slot>(next_begun_++));
   return slots_.back().get();

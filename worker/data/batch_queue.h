@@ -26,8 +26,8 @@ namespace muster::worker {
 class BatchQueue {
  public:
   // `begin` is called once for each step from `first` to below `end`, in order, and not while
-  // another call runs; what its batches use must outlive the queue. `ahead` without batches: they
-  // are made by Next; else by the queue's threads.
+  // another call runs; what its batches use must outlive the queue. `ahead` without threads: Next
+  // makes the batches itself, and hears nobody meanwhile; else the queue's threads do.
   using BeginBatch = std::function<std::unique_ptr<PendingBatch>(uint64_t step)>;
   BatchQueue(BeginBatch begin, uint64_t first, uint64_t end, const AheadPlan& ahead);
   // At any time; waits for samples that are in the making.
@@ -65,6 +65,7 @@ class BatchQueue {
   mutable Mutex mutex_;
   CondVar changed_;
   bool closed_ MUSTER_GUARDED_BY(mutex_) = false;
+  bool is_asked_ MUSTER_GUARDED_BY(mutex_) = false;  // Next waits, or did and gave up
   std::deque<std::unique_ptr<Slot>> slots_ MUSTER_GUARDED_BY(mutex_);  // by their steps
   uint64_t next_begun_ MUSTER_GUARDED_BY(mutex_);
   uint64_t next_taken_;

@@ -1,5 +1,6 @@
 // Samples whose bytes cannot be decoded, which others stand in for: each is told once, and only so
-// many may be broken. What cannot be read is none of them: it may be whole for another rank.
+// many may be broken. What cannot be read is none of them: it may be whole for another rank. Which
+// sample stands in is the loader's to say: the next whole one, by number.
 //
 // Shared by the threads that make a rank's batches. Thread-safe.
 #pragma once

@@ -22,7 +22,7 @@ constexpr int64_t kStandIns = 2;
 
 // The rank's places of the global batch with the other halves of the pairs that it has one half of
 // (pair_mix.h): at most two more.
-Shard WholePairs(const Shard& share, uint64_t global_batch) {
+PlaceRange WholePairs(const PlaceRange& share, uint64_t global_batch) {
   if (share.size() == 0) return share;
   return {share.begin - share.begin % 2, std::min(share.end + share.end % 2, global_batch)};
 }
@@ -63,14 +63,16 @@ absl::StatusOr<Batch> MakeAll(PendingBatch& batch) {
 class SlottedBatch : public PendingBatch {
  public:
   SlottedBatch(const Dataset& dataset, const Transform& transform, BrokenSamples& broken,
-               Split split, std::vector<int64_t> ids, bool pinned)
+               BatchMemory& memory, Split split, std::vector<int64_t> ids)
       : dataset_(dataset),
         transform_(transform),
         broken_(broken),
         split_(split),
         ids_(std::move(ids)),
-        pinned_(pinned),
-        slots_(dataset, transform.input_type(), samples(), pinned) {
+        slots_(dataset, transform.input_type(), samples(),
+               [&memory](const std::vector<int64_t>& sizes, c10::ScalarType type) {
+                 return memory.Take(sizes, type);
+               }) {
     dataset.WillRead(split, ids_);
   }
 
@@ -104,7 +106,6 @@ class SlottedBatch : public PendingBatch {
   }
   const Dataset& dataset() const { return dataset_; }
   const Transform& transform() const { return transform_; }
-  bool pinned() const { return pinned_; }
   Batch Whole(int64_t count, int64_t global_count) const {
     MutexLock lock(mutex_);
     return {slots_.part().inputs, slots_.part().targets, count, global_count, ids_, busy_};
@@ -140,7 +141,6 @@ class SlottedBatch : public PendingBatch {
   BrokenSamples& broken_;
   const Split split_;
   const std::vector<int64_t> ids_;
-  const bool pinned_;
   const BatchSlots slots_;
   mutable Mutex mutex_;
   StageSeconds busy_ MUSTER_GUARDED_BY(mutex_);
@@ -159,15 +159,16 @@ class TrainingBatch final : public SlottedBatch {
  public:
   struct Part {
     uint64_t step = 0;
-    Shard share;  // places of the global batch that count here
-    Shard read;   // places that are made
+    PlaceRange share;  // places of the global batch that count here
+    PlaceRange read;   // places that are made
     int64_t global_count = 0;
   };
 
   TrainingBatch(const Dataset& dataset, const Transform& transform, BrokenSamples& broken,
-                const Sampler& sampler, const Augmenter* augmenter, const Part& part,
-                std::vector<int64_t> ids, bool pinned)
-      : SlottedBatch(dataset, transform, broken, Split::kTrain, std::move(ids), pinned),
+                BatchMemory& memory, const Sampler& sampler, const Augmenter* augmenter,
+                const Part& part, std::vector<int64_t> ids)
+      : SlottedBatch(dataset, transform, broken, memory, Split::kTrain, std::move(ids)),
+        pinned_(memory.pinned()),
         sampler_(sampler),
         augmenter_(augmenter),
         part_(part) {}
@@ -176,7 +177,7 @@ class TrainingBatch final : public SlottedBatch {
     const int64_t count = static_cast<int64_t>(part_.share.size());
     Batch batch = Whole(count, part_.global_count);
     if (augmenter_ != nullptr && augmenter_->config().mixes())
-      MixPairs(*augmenter_, sampler_.PlaceOf(part_.step, 0), dataset(), pinned(), batch);
+      MixPairs(*augmenter_, sampler_.PlaceOf(part_.step, 0), dataset(), pinned_, batch);
     if (part_.read.size() == part_.share.size()) return batch;
     const auto before = static_cast<int64_t>(part_.share.begin - part_.read.begin);
     batch.inputs = batch.inputs.narrow(0, before, count);
@@ -193,6 +194,7 @@ class TrainingBatch final : public SlottedBatch {
     return transform().Train(sample, sampler_.PlaceOf(part_.step, global_place), slot, scratch);
   }
 
+  const bool pinned_;
   const Sampler& sampler_;
   const Augmenter* augmenter_;
   const Part part_;
@@ -200,7 +202,7 @@ class TrainingBatch final : public SlottedBatch {
 
 }  // namespace
 
-std::vector<int64_t> Loader::IdsAt(uint64_t step, const Shard& places) const {
+std::vector<int64_t> Loader::IdsAt(uint64_t step, const PlaceRange& places) const {
   std::vector<int64_t> ids = sampler_.Ids(step, places);
   if (sampler_.in_windows()) {
     for (int64_t& id : ids) id = dataset_.IdInStorage(id);
@@ -213,21 +215,20 @@ std::unique_ptr<PendingBatch> Loader::BeginTrainBatch(uint64_t step, uint32_t ra
   const bool mixes = augmenter_ != nullptr && augmenter_->config().mixes();
   const uint64_t global = sampler_.GlobalBatch(step);
   MUSTER_CHECK(global > 0, "a training step lies before the sampler's limit");
-  const Shard share = ShardOf(global, rank, world);
-  const Shard read = mixes ? WholePairs(share, global) : share;
+  const PlaceRange share = EvenPart(global, rank, world);
+  const PlaceRange read = mixes ? WholePairs(share, global) : share;
   std::vector<int64_t> ids = IdsAt(step, read);
   if (const uint64_t later = step + sampler_.steps_in_window(); later > step)
     dataset_.WillRead(Split::kTrain,
-                      IdsAt(later, ShardOf(sampler_.GlobalBatch(later), rank, world)));
+                      IdsAt(later, EvenPart(sampler_.GlobalBatch(later), rank, world)));
   if (ids.empty()) {
     for (int64_t i = 0; i < kStandIns; ++i) {
       ids.push_back(i % static_cast<int64_t>(sampler_.samples()));
     }
   }
   return std::make_unique<TrainingBatch>(
-      dataset_, transform_, broken_, sampler_, augmenter_,
-      TrainingBatch::Part{step, share, read, static_cast<int64_t>(global)}, std::move(ids),
-      options_.pinned);
+      dataset_, transform_, broken_, memory_, sampler_, augmenter_,
+      TrainingBatch::Part{step, share, read, static_cast<int64_t>(global)}, std::move(ids));
 }
 
 absl::StatusOr<Batch> Loader::TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const {
@@ -246,20 +247,20 @@ Batch Loader::StandIns(uint64_t step, int64_t parts) const {
 int64_t Loader::EvalBatches(Split split, int64_t batch_size, uint32_t rank, uint32_t world) const {
   MUSTER_CHECK(batch_size > 0, "a batch has samples");
   const int64_t count = static_cast<int64_t>(
-      ShardOf(static_cast<uint64_t>(dataset_.size(split)), rank, world).size());
+      EvenPart(static_cast<uint64_t>(dataset_.size(split)), rank, world).size());
   return (count + batch_size - 1) / batch_size;
 }
 
 std::unique_ptr<PendingBatch> Loader::BeginEvalBatch(Split split, int64_t batch_size, int64_t index,
                                                      uint32_t rank, uint32_t world) const {
-  const Shard shard = ShardOf(static_cast<uint64_t>(dataset_.size(split)), rank, world);
-  const int64_t begin = static_cast<int64_t>(shard.begin) + index * batch_size;
-  const int64_t count = std::min(batch_size, static_cast<int64_t>(shard.end) - begin);
+  const PlaceRange places = EvenPart(static_cast<uint64_t>(dataset_.size(split)), rank, world);
+  const int64_t begin = static_cast<int64_t>(places.begin) + index * batch_size;
+  const int64_t count = std::min(batch_size, static_cast<int64_t>(places.end) - begin);
   MUSTER_CHECK(index >= 0 && count > 0, "an evaluation batch lies in the rank's shard");
   std::vector<int64_t> ids(static_cast<size_t>(count));
   std::iota(ids.begin(), ids.end(), begin);
-  return std::make_unique<EvaluationBatch>(dataset_, transform_, broken_, split, std::move(ids),
-                                           options_.pinned);
+  return std::make_unique<EvaluationBatch>(dataset_, transform_, broken_, memory_, split,
+                                           std::move(ids));
 }
 
 absl::StatusOr<Batch> Loader::EvalBatch(Split split, int64_t batch_size, int64_t index,

@@ -15,6 +15,7 @@
 #include "worker/data/ahead_plan.h"
 #include "worker/data/augment/augment.h"
 #include "worker/data/base/dataset.h"
+#include "worker/data/batch_memory.h"
 #include "worker/data/broken_samples.h"
 #include "worker/data/order/sampler.h"
 #include "worker/data/transform.h"
@@ -73,6 +74,7 @@ class Loader {
         options_(options),
         transform_(dataset, augmenter),
         broken_(options.broken_limit),
+        memory_(options.pinned),
         ahead_(WorthMakingAhead()) {}
 
   // The batch of a training step. Requires rank < world and a step before the sampler's limit. The
@@ -82,8 +84,8 @@ class Loader {
   // The same, made by the caller's thread.
   absl::StatusOr<Batch> TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const;
 
-  // For a rank that has no batch for a step of which nothing comes (TrainStep): zeros, enough for so
-  // many micro-batches.
+  // For a rank that has no batch for a step of which nothing comes (TrainStep): zeros, enough for
+  // so many micro-batches.
   Batch StandIns(uint64_t step, int64_t parts) const;
 
   // Evaluation: each rank takes its contiguous shard of the split, in batches of at most
@@ -107,7 +109,7 @@ class Loader {
   const Sampler& sampler() const { return sampler_; }
 
  private:
-  std::vector<int64_t> IdsAt(uint64_t step, const Shard& places) const;
+  std::vector<int64_t> IdsAt(uint64_t step, const PlaceRange& places) const;
   AheadPlan WorthMakingAhead() const;
 
   const Dataset& dataset_;
@@ -116,6 +118,7 @@ class Loader {
   const LoaderOptions options_;
   const Transform transform_;
   mutable BrokenSamples broken_;
+  mutable BatchMemory memory_;
   AheadPlan ahead_;
 };
 

@@ -67,10 +67,9 @@ absl::Status Transform::DecodePicture(const StoredSample& sample, const Augmente
       const PicturePlan plan,
       PlanPicture(sample.input, decoding, augmenter, place, picture.height, picture.width));
   const Stopwatch decode;
-  MUSTER_RETURN_IF_ERROR(DecodePlanned(sample.input, plan, decoding, scratch.picture, picture));
+  MUSTER_RETURN_IF_ERROR(DecodePlanned(sample.input, plan, decoding, picture, scratch.picture));
   scratch.busy.decode += decode.seconds();
-  for (const PictureChange& change : plan.changes) Apply(change, picture);
-  PixelsToInputs(dataset_.pixels(), picture);
+  inputs_.Make(plan, scratch.picture, picture);
   CopyTarget(sample, slot);
   return absl::OkStatus();
 }

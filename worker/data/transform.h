@@ -31,7 +31,7 @@ class Transform {
  public:
   // `augmenter` (may be null) and the dataset must outlive it.
   Transform(const Dataset& dataset, const Augmenter* augmenter)
-      : dataset_(dataset), augmenter_(augmenter) {}
+      : dataset_(dataset), augmenter_(augmenter), inputs_(dataset.pixels()) {}
 
   // Whether samples are given as they are stored, or nearly so.
   bool only_copies() const;
@@ -54,6 +54,7 @@ class Transform {
 
   const Dataset& dataset_;
   const Augmenter* augmenter_;
+  const InputMaker inputs_;
 };
 
 }  // namespace muster::worker

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "common/base/code_version.h"
 #include "common/base/log.h"
 #include "common/base/version.h"
 #include "common/fs/file_system.h"
@@ -39,6 +40,7 @@ void AddCommands(CLI::App& app, DataTool& tool) {
 
 int Main(int argc, char** argv) {
   SetLogProgram("muster-data");
+  SetCommit(CodeVersion());
   // Warnings concern people; what is begun and done, the progress line tells.
   if (::getenv("MUSTER_LOG_LEVEL") == nullptr) SetLogLevel(LogLevel::kWarning);
   std::ios::sync_with_stdio(false);

@@ -18,6 +18,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/code_version.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
@@ -77,8 +78,9 @@ ResultLine ToResultLine(const absl::StatusOr<TrainResult>& result, const LinkCli
   }
   line.message = std::string(result.status().message());
   line.failure_class = FailureClassOf(result.status());
-  // A rank that was asked to leave while it waited for the others did as it was told.
-  if (stop.wanted && line.failure_class == kPeerLost) {
+  // A rank that was asked to leave while it loaded its data or waited for the others did as it was
+  // told.
+  if (stop.wanted && (absl::IsCancelled(result.status()) || line.failure_class == kPeerLost)) {
     line.stopped = true;
     line.failure_class.clear();
     line.message = "stopped before training began or went on: " + stop.reason;
@@ -143,6 +145,7 @@ int PrintSpec(const std::string& file) {
 
 int Main(int argc, char** argv) {
   SetLogProgram("muster-trainer");
+  SetCommit(CodeVersion());
   KeepFreedMemory();
   IgnoreBrokenPipes();
   CLI::App app("One rank of a training job; started by muster-worker.", "muster-trainer");

@@ -8,6 +8,7 @@
 #include "cli/commands/checkpoints/checkpoint_ref.h"
 #include "cli/commands/checkpoints/ckpt_export.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/list_flags.h"
 #include "cli/output/text.h"
 #include "cli/output/views/views.h"
 #include "common/base/status_macros.h"
@@ -18,12 +19,35 @@ namespace {
 // Rereading a large checkpoint takes its time.
 constexpr absl::Duration kVerifyTimeout = absl::Minutes(10);
 
-absl::StatusOr<ExitCode> ListOfJob(const std::string& job, Session& session) {
+std::vector<ListKey> CheckpointKeys() {
+  return {{"size", "bytes"},
+          {"validation", "validation_accuracy"},
+          {"age", "created_ms", /*age=*/true},
+          {"note", "message"}};
+}
+
+absl::StatusOr<ExitCode> ListOfJob(const std::string& job, const ListRequest& list,
+                                   Session& session) {
+  MUSTER_ASSIGN_OR_RETURN(
+      const ListView view,
+      ListView::Create(list, CheckpointKeys(), ToJson(v1::CheckpointInfo()), WallNow()));
   MUSTER_ASSIGN_OR_RETURN(const v1::JobRef ref, ParseJobRef(job));
-  MUSTER_ASSIGN_OR_RETURN(const Checkpoints checkpoints, ListCheckpoints(ref, session));
-  session.PrintList(CheckpointTable(checkpoints, WallNow(), session.globals().wide()),
-                    ToJsonList(checkpoints), "id");
+  MUSTER_ASSIGN_OR_RETURN(Checkpoints checkpoints, ListCheckpoints(ref, session));
+  checkpoints = view.Arrange(checkpoints);
+  MUSTER_RETURN_IF_ERROR(
+      PrintListView(view, CheckpointTable(checkpoints, WallNow(), NeedsWideTable(view, session)),
+                    ToJsonList(checkpoints), "id", session));
   return ExitCode::kDone;
+}
+
+void AddCheckpointList(CLI::App* parent, Session& session, Verb& verb) {
+  CLI::App* command = parent->add_subcommand("ls", "list a job's checkpoints, newest first");
+  const auto job = std::make_shared<std::string>();
+  const auto list = std::make_shared<ListRequest>();
+  command->add_option("JOB", *job, "its id or name")->required();
+  AddListFlags(*command, *list);
+  command->callback(
+      [=, &session, &verb] { verb = [=, &session] { return ListOfJob(*job, *list, session); }; });
 }
 
 absl::StatusOr<ExitCode> ShowCheckpoint(const std::string& text, Session& session) {
@@ -70,8 +94,7 @@ void AddCheckpointVerb(CLI::App* parent, const char* name, const char* help, con
 void AddCkpt(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command =
       app.add_subcommand("ckpt", "checkpoints: list, show, verify, export")->require_subcommand(1);
-  AddCheckpointVerb(command, "ls", "list a job's checkpoints, newest first", "JOB",
-                    "its id or name", ListOfJob, session, verb);
+  AddCheckpointList(command, session, verb);
   AddCheckpointVerb(command, "show", "all about one checkpoint", "CKPT", kCheckpointRefHelp,
                     ShowCheckpoint, session, verb);
   AddCheckpointVerb(command, "verify", "have a worker reread one; 0: whole, 1: not", "CKPT",

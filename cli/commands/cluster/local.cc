@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cli/commands/cluster/local_dir.h"
 #include "cli/commands/commands.h"
 #include "cli/local/daemon_process.h"
 #include "cli/local/local_control.h"
+#include "cli/session/saved_contexts.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
@@ -31,23 +33,6 @@ struct LocalFlags {
   std::string restart_delay = "1s";
   bool any_port = false;
 };
-
-std::string Absolute(const std::string& path) {
-  if (!path.empty() && path[0] == '/') return path;
-  return absl::StrCat(WorkingDirectory(), "/", path);
-}
-
-absl::StatusOr<std::string> LocalDir(const std::string& flag, const Host& host) {
-  if (!flag.empty()) return Absolute(flag);
-  if (const std::string dir = host.Env("MUSTER_LOCAL_DIR"); !dir.empty()) return Absolute(dir);
-  if (const std::string state = host.Env("XDG_STATE_HOME"); !state.empty()) {
-    return absl::StrCat(state, "/muster/local");
-  }
-  if (const std::string home = host.Env("HOME"); !home.empty())
-    return absl::StrCat(home, "/.local/state/muster/local");
-  return absl::InvalidArgumentError(
-      "no folder to run in: HOME is not set, so give one with --dir or MUSTER_LOCAL_DIR");
-}
 
 absl::StatusOr<SupervisorOptions> OptionsOf(const LocalFlags& flags, const Host& host) {
   SupervisorOptions options = flags.options;
@@ -116,6 +101,13 @@ absl::Status Remember(const LocalRecord& record, Session& session) {
       !other.empty() && other != address) {
     session.Say(absl::StrCat("note: MUSTER_ADDR is set to ", other,
                              ", so `muster` will not talk to this one"));
+  }
+  absl::StatusOr<ContextConfig> config = LoadContexts(session.host(), session.fs());
+  if (config.ok() && !config->current.empty() && config->current != kLocalContext) {
+    session.Say(absl::StrCat("note: the context in use is now `local`; `muster config use-context ",
+                             config->current, "` brings the other one back"));
+    config->current = kLocalContext;
+    MUSTER_RETURN_IF_ERROR(SaveContexts(session.host(), session.fs(), *config));
   }
   return SaveContext(session.host(), session.fs(),
                      {.address = address, .token_file = LocalPaths{record.dir}.token()});
@@ -206,7 +198,7 @@ void AddStartFlags(CLI::App* command, LocalFlags& flags) {
       ->capture_default_str();
   command->add_option("--worker-listen", options.worker_listen, "musterd's port for workers")
       ->capture_default_str();
-  command->add_option("--http-listen", options.http_listen, "musterd's port for metrics")
+  command->add_option("--http-listen", options.http_listen, "musterd's port for the page and metrics")
       ->capture_default_str();
   command->add_flag("--any-port", flags.any_port, "take any free ports on loopback instead");
   command->add_option("--bin-dir", options.bin_dir,

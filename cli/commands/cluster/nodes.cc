@@ -7,19 +7,36 @@
 #include "absl/strings/str_cat.h"
 #include "cli/calls/all_workers.h"
 #include "cli/calls/change.h"
+#include "cli/commands/cluster/join_token_verb.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/list_flags.h"
 #include "cli/output/views/views.h"
 #include "common/base/status_macros.h"
 
 namespace muster::cli {
 namespace {
 
-absl::StatusOr<ExitCode> ListWorkers(Session& session) {
+std::vector<ListKey> NodesKeys() {
+  return {{"used", "slots_used"},
+          {"memory", "memory_bytes"},
+          {"seen", "last_heartbeat_ms", /*age=*/true},
+          {"jobs", "job_ids"},
+          {"commands", "allows_commands"},
+          {"images", "container_runtimes"},
+          {"address", "advertise_address"},
+          {"metrics", "metrics_address"}};
+}
+
+absl::StatusOr<ExitCode> ListWorkers(const ListRequest& list, Session& session) {
+  MUSTER_ASSIGN_OR_RETURN(const ListView view,
+                          ListView::Create(list, NodesKeys(), ToJson(v1::WorkerInfo()), WallNow()));
   MUSTER_ASSIGN_OR_RETURN(std::vector<v1::WorkerInfo> workers, AllWorkers(session));
   std::sort(workers.begin(), workers.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
-  session.PrintList(WorkerTable(workers, WallNow(), session.globals().wide()), ToJsonList(workers),
-                    "name");
+  workers = view.Arrange(workers);
+  MUSTER_RETURN_IF_ERROR(
+      PrintListView(view, WorkerTable(workers, WallNow(), NeedsWideTable(view, session)),
+                    ToJsonList(workers), "name", session));
   return ExitCode::kDone;
 }
 
@@ -28,6 +45,7 @@ struct NodesFlags {
   std::string reason;
   bool let_finish = false;
   bool gone = false;
+  ListRequest list;
 };
 
 // Does it to each worker that is named. Goes on after an error; the first decides the exit code.
@@ -111,9 +129,10 @@ CLI::App* AddVerbOfNames(CLI::App& nodes, const char* name, const char* help,
 
 void AddNodes(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command =
-      app.add_subcommand("nodes", "list the workers; drain, undrain and forget them");
+      app.add_subcommand("nodes", "list the workers; drain, undrain, forget and revoke them");
   command->require_subcommand(0, 1);
   const auto flags = std::make_shared<NodesFlags>();
+  AddListFlags(*command, flags->list);
   CLI::App* drain = AddVerbOfNames(*command, "drain",
                                    "give workers nothing new; jobs there save and go elsewhere, "
                                    "free of charge",
@@ -124,15 +143,20 @@ void AddNodes(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* forget = AddVerbOfNames(*command, "forget", "take lost workers out of the list", flags);
   forget->add_flag("--gone", flags->gone,
                    "their machines are off for good: ranks that they were lost with are dead");
+  CLI::App* revoke =
+      AddVerbOfNames(*command, "revoke",
+                     "refuse the certificates that workers have, and close their streams", flags);
   command->callback([=, &session, &verb] {
-    if (drain->parsed()) {
+    if (revoke->parsed()) {
+      verb = [flags, &session] { return RevokeCertificates(flags->names, session); };
+    } else if (drain->parsed()) {
       verb = [flags, &session] { return Cordon(true, *flags, session); };
     } else if (undrain->parsed()) {
       verb = [flags, &session] { return Cordon(false, *flags, session); };
     } else if (forget->parsed()) {
       verb = [flags, &session] { return Forget(*flags, session); };
     } else {
-      verb = [&session] { return ListWorkers(session); };
+      verb = [flags, &session] { return ListWorkers(flags->list, session); };
     }
   });
 }

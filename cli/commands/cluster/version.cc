@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/commands/commands.h"
+#include "common/base/code_version.h"
 #include "common/base/status_macros.h"
 
 namespace muster::cli {
@@ -13,8 +14,10 @@ namespace {
 absl::StatusOr<ExitCode> RunVersion(Session& session) {
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   const auto answer = client->Call(&Jobs::GetVersion, v1::GetVersionRequest(), session.timeout());
-  Json json = {{"client", {{"version", Version()}, {"protocol_version", kProtocolVersion}}},
-               {"controller", nullptr}};
+  Json json = {
+      {"client",
+       {{"version", Version()}, {"protocol_version", kProtocolVersion}, {"commit", Commit()}}},
+      {"controller", nullptr}};
   std::string page = absl::StrCat(VersionLine("muster"), "\n");
   if (answer.ok()) {
     json["controller"] = ToJson(*answer);

@@ -1,40 +1,34 @@
 // `muster history`: the jobs that have ended, newest first.
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/list_flags.h"
+#include "cli/grammar/past_time.h"
 #include "cli/output/views/views.h"
 #include "common/base/status_macros.h"
-#include "common/base/units.h"
-#include "common/spec/tree/scheduling_text.h"
 
 namespace muster::cli {
 namespace {
 
 constexpr uint32_t kPage = 1000;
+// As of `muster ls`.
+constexpr size_t kMostOrdered = 100'000;
 
 struct HistoryFlags {
   std::optional<std::string> since, until;
   std::string project;
   std::string owner;
   uint32_t limit = 100;
+  ListRequest list;
 };
 
-// A time as RFC 3339, or so long ago as `2h30m`.
-absl::StatusOr<int64_t> MillisOf(const char* flag, const std::optional<std::string>& text) {
-  if (!text.has_value()) return 0;
-  if (const auto ago = ParseDuration(*text); ago.ok()) {
-    return absl::ToUnixMillis(WallNow() - *ago);
-  }
-  const auto time = ParseWallTime(*text);
-  if (time.ok()) return absl::ToUnixMillis(*time);
-  return absl::InvalidArgumentError(absl::StrCat(
-      flag, ": must be a time such as 2026-11-22T10:00:00Z, or how long ago, such as 24h; got '",
-      *text, "'"));
+std::vector<ListKey> HistoryKeys() {
+  return {{"ended", "finished_ms"}, {"ran", "ran_ms"}, {"slot-hours", "slot_seconds"}};
 }
 
 absl::StatusOr<ExitCode> RunHistory(const HistoryFlags& flags, Session& session) {
@@ -43,23 +37,36 @@ absl::StatusOr<ExitCode> RunHistory(const HistoryFlags& flags, Session& session)
     request.add_states(state);
   }
   request.set_project(flags.project);
-  MUSTER_ASSIGN_OR_RETURN(const int64_t since, MillisOf("--since", flags.since));
-  MUSTER_ASSIGN_OR_RETURN(const int64_t until, MillisOf("--until", flags.until));
+  MUSTER_ASSIGN_OR_RETURN(const int64_t since, PastMillis("--since", flags.since, WallNow()));
+  MUSTER_ASSIGN_OR_RETURN(const int64_t until, PastMillis("--until", flags.until, WallNow()));
   request.set_finished_from_ms(since);
   request.set_finished_before_ms(until);
+  MUSTER_ASSIGN_OR_RETURN(
+      const ListView view,
+      ListView::Create(flags.list, HistoryKeys(), ToJson(v1::JobSummary()), WallNow()));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
+  const size_t wanted = view.sorts() ? std::max<size_t>(flags.limit, kMostOrdered) : flags.limit;
   std::vector<v1::JobSummary> jobs;
   do {
     request.set_page_size(kPage);
     MUSTER_ASSIGN_OR_RETURN(v1::ListJobsResponse page,
                             client->Call(&Jobs::ListJobs, request, session.timeout()));
     for (v1::JobSummary& job : *page.mutable_jobs()) {
-      const bool meant = flags.owner.empty() || job.owner() == flags.owner;
-      if (meant && jobs.size() < flags.limit) jobs.push_back(std::move(job));
+      const bool meant = (flags.owner.empty() || job.owner() == flags.owner) &&
+                         (!view.filters() || view.Keeps(ToJson(job)));
+      if (meant && jobs.size() < wanted) jobs.push_back(std::move(job));
     }
     request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty() && jobs.size() < flags.limit);
-  session.PrintList(HistoryTable(jobs, session.globals().wide()), ToJsonList(jobs), "id");
+  } while (!request.page_token().empty() && jobs.size() < wanted);
+  if (view.sorts()) {
+    if (!request.page_token().empty()) {
+      session.Say(absl::StrCat("only the newest ", jobs.size(), " jobs were put in order"));
+    }
+    jobs = view.Arrange(jobs);
+    if (jobs.size() > flags.limit) jobs.resize(flags.limit);
+  }
+  MUSTER_RETURN_IF_ERROR(PrintListView(view, HistoryTable(jobs, NeedsWideTable(view, session)),
+                                       ToJsonList(jobs), "id", session));
   return ExitCode::kDone;
 }
 
@@ -76,6 +83,7 @@ void AddHistory(CLI::App& app, Session& session, Verb& verb) {
   command->add_option("-n,--limit", flags->limit, "at most so many")
       ->capture_default_str()
       ->check(CLI::Range(1u, 1'000'000u));
+  AddListFlags(*command, flags->list);
   command->callback([flags, &session, &verb] {
     verb = [flags, &session] { return RunHistory(*flags, session); };
   });

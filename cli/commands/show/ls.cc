@@ -1,4 +1,5 @@
 // `muster ls`: the jobs, newest first.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/list_flags.h"
 #include "cli/output/views/views.h"
 #include "common/base/status_macros.h"
 
@@ -16,13 +18,25 @@ namespace muster::cli {
 namespace {
 
 constexpr uint32_t kMaxJobsAPage = 1000;
+constexpr uint32_t kMostJobs = 1'000'000;
+// The first by some order are among all that there are. More are not kept to be put in order.
+constexpr size_t kMostSorted = 100'000;
 
 struct LsFlags {
   std::vector<std::string> states;
   std::string project;
   std::vector<std::string> tags;
   uint32_t limit = 100;
+  bool all = false;
+  ListRequest list;
 };
+
+std::vector<ListKey> LsKeys() {
+  return {{"rate", "samples_per_second"},
+          {"age", "submitted_ms", /*age=*/true},
+          {"prio", "priority"},
+          {"accuracy", "best_validation_accuracy"}};
+}
 
 std::string StateNames() {
   std::vector<std::string> names;
@@ -62,20 +76,41 @@ absl::StatusOr<v1::ListJobsRequest> LsRequest(const LsFlags& flags) {
 
 absl::StatusOr<ExitCode> RunLs(const LsFlags& flags, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(v1::ListJobsRequest request, LsRequest(flags));
+  MUSTER_ASSIGN_OR_RETURN(
+      const ListView view,
+      ListView::Create(flags.list, LsKeys(), ToJson(v1::JobSummary()), WallNow()));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
+  const size_t limit = flags.all ? kMostJobs : flags.limit;
+  const size_t wanted = view.sorts() ? std::max(limit, kMostSorted) : limit;
+  const bool counts_all = view.sorts() || view.filters();
   std::vector<v1::JobSummary> jobs;
   do {
-    request.set_page_size(
-        std::min(kMaxJobsAPage, flags.limit - static_cast<uint32_t>(jobs.size())));
-    MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse page,
+    const size_t left = wanted - jobs.size();
+    request.set_page_size(counts_all ? kMaxJobsAPage : std::min<size_t>(kMaxJobsAPage, left));
+    MUSTER_ASSIGN_OR_RETURN(v1::ListJobsResponse page,
                             client->Call(&Jobs::ListJobs, request, session.timeout()));
-    jobs.insert(jobs.end(), page.jobs().begin(), page.jobs().end());
+    for (v1::JobSummary& job : *page.mutable_jobs()) {
+      if (!view.filters() || view.Keeps(ToJson(job))) jobs.push_back(std::move(job));
+    }
     request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty() && jobs.size() < flags.limit);
-  session.PrintList(JobTable(jobs, WallNow(), session.globals().wide()), ToJsonList(jobs), "id");
-  if (!request.page_token().empty()) {
-    session.Say(absl::StrCat("there are more: these are the newest ", jobs.size(),
-                             " (--limit shows more)"));
+  } while (!request.page_token().empty() && jobs.size() < wanted);
+  bool more = !request.page_token().empty();
+  if (view.sorts()) {
+    if (more) {
+      session.Say(absl::StrCat("only the newest ", jobs.size(), " jobs were put in order"));
+    }
+    jobs = view.Arrange(jobs);
+  }
+  if (jobs.size() > limit) {
+    jobs.resize(limit);
+    more = true;
+  }
+  MUSTER_RETURN_IF_ERROR(PrintListView(view,
+                                       JobTable(jobs, WallNow(), NeedsWideTable(view, session)),
+                                       ToJsonList(jobs), "id", session));
+  if (more) {
+    session.Say(absl::StrCat("there are more: these are the ", view.sorts() ? "first " : "newest ",
+                             jobs.size(), " (--limit shows more, --all all)"));
   }
   return ExitCode::kDone;
 }
@@ -91,9 +126,10 @@ void AddLs(CLI::App& app, Session& session, Verb& verb) {
   command
       ->add_option("--tag", flags->tags, "only jobs with the tag NAME=VALUE (repeatable: with all)")
       ->allow_extra_args(false);
-  command->add_option("-n,--limit", flags->limit, "at most so many")
-      ->capture_default_str()
-      ->check(CLI::Range(1u, 1'000'000u));
+  CLI::Option* limit = command->add_option("-n,--limit", flags->limit, "at most so many");
+  limit->capture_default_str()->check(CLI::Range(1u, kMostJobs));
+  command->add_flag("-a,--all", flags->all, "however many there are")->excludes(limit);
+  AddListFlags(*command, flags->list);
   command->callback(
       [flags, &session, &verb] { verb = [flags, &session] { return RunLs(*flags, session); }; });
 }

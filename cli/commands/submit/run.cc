@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cli/commands/foreground.h"
 #include "cli/commands/submit/run_follow.h"
 #include "cli/output/views/watch_view.h"
@@ -22,6 +23,7 @@ namespace {
 struct RunFlags {
   SubmitFlags job;
   std::string prefix = "auto";
+  bool detach = false;
 };
 
 absl::StatusOr<v1::JobSpec> MakeJob(SubmitFlags flags, Session& session) {
@@ -55,6 +57,13 @@ absl::StatusOr<ExitCode> RunJob(RunFlags flags, Session& session) {
   InterruptGuard guard;  // from here on Ctrl-C concerns the job
   MUSTER_ASSIGN_OR_RETURN(const v1::SubmitResponse submitted,
                           SendJob(std::move(request), session, &guard));
+  if (flags.detach) {
+    const Json json = {{"job_id", submitted.job_id()},
+                       {"name", submitted.resolved_spec().name()},
+                       {"already_existed", submitted.already_existed()}};
+    session.PrintOne(absl::StrCat(SubmittedText(submitted), "\n"), json, "job_id");
+    return ExitCode::kDone;
+  }
   session.Say(SubmittedText(submitted));
   RunOptions options;
   options.job_id = submitted.job_id();
@@ -82,6 +91,8 @@ void AddRun(CLI::App& app, Session& session, Verb& verb) {
                    "auto, always or never: start each line with its rank, \"a1.r0 | \" (auto: "
                    "when there are several)")
       ->check(CLI::IsMember({"auto", "always", "never"}));
+  command->add_flag("-d,--detach", flags->detach,
+                    "do not stay: print the job and leave it running (-q: its id alone)");
   command->callback(
       [flags, &session, &verb] { verb = [flags, &session] { return RunJob(*flags, session); }; });
 }

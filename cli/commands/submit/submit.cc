@@ -36,7 +36,7 @@ absl::StatusOr<v1::JobSpec> ReadJob(const SubmitFlags& flags, Session& session) 
   const std::vector<std::string>& program = session.globals().program;
   if (flags.file.empty() == program.empty()) {
     return WithHint(absl::InvalidArgumentError("a job is either a file or a program"),
-                    "`muster submit -f job.yaml`, or `muster submit -- python train.py`; "
+                    "`muster submit job.yaml`, or `muster submit -- python train.py`; "
                     "`muster submit --help` shows more");
   }
   SpecSource source;
@@ -201,7 +201,7 @@ absl::StatusOr<ExitCode> RunSubmit(SubmitFlags flags, Session& session) {
 
 void AddSubmit(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command =
-      app.add_subcommand("submit", "submit a job: `-f job.yaml`, or any program: `-- CMD ARGS...`");
+      app.add_subcommand("submit", "submit a job: `job.yaml`, or any program: `-- CMD ARGS...`");
   const auto flags = std::make_shared<SubmitFlags>();
   AddSubmitFlags(*command, *flags);
   command->callback([flags, &session, &verb] {

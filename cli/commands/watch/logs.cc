@@ -1,4 +1,6 @@
 // `muster logs`: what the ranks printed.
+#include <re2/re2.h>
+
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -6,6 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "cli/calls/follow.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/watch/log_replay.h"
@@ -23,13 +27,33 @@ struct LogsFlags {
   std::optional<uint32_t> rank;
   std::optional<uint32_t> attempt;
   uint32_t tail = 0;
+  std::string grep;
 };
+
+// Which lines are wanted; nothing: all. INVALID_ARGUMENT: the pattern is none.
+absl::StatusOr<LogText::Wanted> WantedLines(const std::string& pattern) {
+  if (pattern.empty()) return nullptr;
+  RE2::Options options;
+  options.set_log_errors(false);
+  options.set_encoding(RE2::Options::EncodingLatin1);  // a program writes what bytes it likes
+  const auto regex = std::make_shared<const RE2>(pattern, options);
+  if (!regex->ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--grep ", pattern, ": no regular expression: ", regex->error()));
+  }
+  return [regex](absl::string_view line) {
+    return RE2::PartialMatch(re2::StringPiece(line.data(), line.size()), *regex);
+  };
+}
 
 // Prints what was not printed before.
 class LogPrinter {
  public:
-  LogPrinter(Session& session, bool prefix, bool has_tail)
-      : session_(session), text_(prefix, session.host().terminal), has_tail_(has_tail) {}
+  LogPrinter(Session& session, bool prefix, bool has_tail, const LogText::Wanted& wanted)
+      : session_(session),
+        text_(prefix, session.host().terminal, wanted),
+        has_tail_(has_tail),
+        wanted_(wanted) {}
 
   void Take(v1::StreamLogsResponse chunk) {
     if (replay_.LeftOut(chunk)) return;
@@ -38,8 +62,10 @@ class LogPrinter {
     std::ostream& out = session_.host().out;
     if (session_.globals().tables()) {
       out << text_.Lines(fresh) << std::flush;
-    } else {
+    } else if (wanted_ == nullptr) {
       out << JsonLine(ToJson(fresh)) << std::flush;
+    } else {
+      PrintWanted(fresh);
     }
   }
 
@@ -57,9 +83,27 @@ class LogPrinter {
   }
 
  private:
+  // In JSON, each line with its own offset. A chunk has whole lines.
+  void PrintWanted(const v1::StreamLogsResponse& chunk) {
+    v1::StreamLogsResponse one = chunk;
+    uint64_t offset = chunk.offset();
+    for (const absl::string_view line : absl::StrSplit(chunk.text(), '\n')) {
+      const uint64_t rest = chunk.offset() + chunk.text().size() - offset;
+      const bool ends = line.size() < rest;  // with a newline
+      if (rest > 0 && wanted_(line)) {
+        one.set_offset(offset);
+        one.set_text(absl::StrCat(line, ends ? "\n" : ""));
+        session_.host().out << JsonLine(ToJson(one)) << std::flush;
+        one.clear_lost_bytes();  // told with the first one
+      }
+      offset += line.size() + ends;
+    }
+  }
+
   Session& session_;
   LogText text_;
   const bool has_tail_;
+  const LogText::Wanted wanted_;
   LogReplay replay_;
 };
 
@@ -80,6 +124,7 @@ v1::StreamLogsRequest LogsRequest(const LogsFlags& flags, uint64_t id) {
 
 absl::StatusOr<ExitCode> RunLogs(const LogsFlags& flags, Session& session) {
   MUSTER_RETURN_IF_ERROR(session.CheckLineFormat());
+  MUSTER_ASSIGN_OR_RETURN(const LogText::Wanted wanted, WantedLines(flags.grep));
   v1::GetJobRequest get;
   MUSTER_ASSIGN_OR_RETURN(*get.mutable_job(), ParseJobRef(flags.job));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
@@ -91,7 +136,8 @@ absl::StatusOr<ExitCode> RunLogs(const LogsFlags& flags, Session& session) {
                           client->Call(&Jobs::GetJob, get, session.timeout()));
   const uint64_t id = job.summary().id();
   v1::StreamLogsRequest request = LogsRequest(flags, id);
-  LogPrinter printer(session, /*prefix=*/!HasOneSource(flags, job), /*has_tail=*/flags.tail > 0);
+  LogPrinter printer(session, /*prefix=*/!HasOneSource(flags, job), /*has_tail=*/flags.tail > 0,
+                     wanted);
   InterruptGuard guard;
   Reconnect reconnect(session, guard);
   reconnect.OnConnected();  // GetJob was answered
@@ -136,6 +182,9 @@ void AddLogs(CLI::App& app, Session& session, Verb& verb) {
   command->add_option("--rank", flags->rank, "only this rank");
   command->add_option("--attempt", flags->attempt, "only this attempt")->check(CLI::PositiveNumber);
   command->add_option("--tail", flags->tail, "only the last so many lines of each rank");
+  command->add_option("--grep", flags->grep,
+                      "only lines in which this regular expression is found ((?i) in front: in any "
+                      "case); of --tail's where both are given");
   command->callback(
       [flags, &session, &verb] { verb = [flags, &session] { return RunLogs(*flags, session); }; });
 }

@@ -16,7 +16,7 @@ namespace muster::cli {
 namespace {
 
 // "name:   value"
-void Field(absl::string_view name, absl::string_view value, std::string* page) {
+void OutlookField(absl::string_view name, absl::string_view value, std::string* page) {
   if (value.empty()) return;
   absl::StrAppendFormat(page, "%-10s%s\n", absl::StrCat(name, ":"), Plain(value));
 }
@@ -131,12 +131,12 @@ std::string OutlookPage(const v1::Outlook& outlook, absl::Time now) {
     absl::StrAppend(&page, "there, but not for it:\n", hints);
   }
   absl::StrAppend(&page, AheadTable(outlook));
-  Field("start", StartText(outlook, now), &page);
-  Field("rests on", RestsOn(outlook), &page);
-  Field("where", PlaceText(outlook), &page);
-  Field("for", LengthText(outlook), &page);
+  OutlookField("start", StartText(outlook, now), &page);
+  OutlookField("rests on", RestsOn(outlook), &page);
+  OutlookField("where", PlaceText(outlook), &page);
+  OutlookField("for", LengthText(outlook), &page);
   if (outlook.has_slot_hours()) {
-    Field("cost", absl::StrFormat("%.2f slot-hours", outlook.slot_hours()), &page);
+    OutlookField("cost", absl::StrFormat("%.2f slot-hours", outlook.slot_hours()), &page);
   }
   return page;
 }
@@ -145,16 +145,16 @@ std::string ExplainPage(const v1::ExplainJobResponse& response, absl::Time now) 
   const v1::JobSummary& job = response.summary();
   const v1::Outlook& outlook = response.outlook();
   std::string page;
-  Field("job", JobName(job), &page);
-  Field("state", v1::JobState_Name(job.state()), &page);
-  Field("reason", outlook.reason(), &page);
+  OutlookField("job", JobName(job), &page);
+  OutlookField("state", v1::JobState_Name(job.state()), &page);
+  OutlookField("reason", outlook.reason(), &page);
   const bool waits =
       job.state() == v1::PENDING || job.state() == v1::RECOVERING || job.state() == v1::SUSPENDED;
   if (waits) {
     absl::StrAppend(&page, OutlookPage(outlook, now));
   } else {
-    Field("where", PlaceText(outlook), &page);
-    Field("ends", EndText(outlook, now), &page);
+    OutlookField("where", PlaceText(outlook), &page);
+    OutlookField("ends", EndText(outlook, now), &page);
   }
   return page;
 }

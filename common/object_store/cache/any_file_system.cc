@@ -70,6 +70,7 @@ absl::StatusOr<AnyFileSystem::Remote*> AnyFileSystem::TheRemote() {
     MUSTER_ASSIGN_OR_RETURN(options.max_bytes, CacheBytes(options_.cache_bytes));
     RemoteOptions remote_options;
     remote_options.retry.operation_deadline = options_.remote_deadline;
+    remote_options.retry.unanswered_deadline = options_.remote_unanswered_deadline;
     auto remote = std::make_unique<Remote>(std::move(settings), std::move(remote_options));
     const std::string folder = options.folder;
     absl::StatusOr<std::unique_ptr<BlockCache>> cache =
@@ -92,12 +93,20 @@ absl::StatusOr<AnyFileSystem::Remote*> AnyFileSystem::TheRemote() {
 }
 
 absl::StatusOr<FileSystem*> AnyFileSystem::Of(const std::string& path) {
+  MUSTER_RETURN_IF_ERROR(options_.before_call());
   if (!IsRemotePath(path)) return &local_;
   MUSTER_ASSIGN_OR_RETURN(Remote* const remote, TheRemote());
   return &remote->door();
 }
 
+absl::StatusOr<std::string> AnyFileSystem::KeepQuery(const std::string& path) {
+  if (!IsRemotePath(path)) return path;
+  MUSTER_ASSIGN_OR_RETURN(Remote* const remote, TheRemote());
+  return remote->files.KeepQuery(path);
+}
+
 absl::StatusOr<FileVersion> AnyFileSystem::Version(const std::string& path) {
+  MUSTER_RETURN_IF_ERROR(options_.before_call());
   if (IsRemotePath(path)) {
     MUSTER_ASSIGN_OR_RETURN(Remote* const remote, TheRemote());
     return remote->files.Version(path);
@@ -111,6 +120,7 @@ absl::StatusOr<FileVersion> AnyFileSystem::Version(const std::string& path) {
 absl::StatusOr<uint64_t> AnyFileSystem::ReadVersion(const std::string& path,
                                                     const FileVersion& version, uint64_t offset,
                                                     char* buffer, uint64_t buffer_bytes) {
+  MUSTER_RETURN_IF_ERROR(options_.before_call());
   if (IsRemotePath(path)) {
     MUSTER_ASSIGN_OR_RETURN(Remote* const remote, TheRemote());
     return remote->files.ReadVersion(path, version, offset, buffer, buffer_bytes);

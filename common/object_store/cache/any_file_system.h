@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -28,6 +29,10 @@ struct AnyFileSystemOptions {
   uint64_t cache_bytes = 0;
   // How long a read from far away is tried before it fails.
   absl::Duration remote_deadline = RetryPolicy().operation_deadline;
+  // The same as long as nothing has answered yet.
+  absl::Duration remote_unanswered_deadline = RetryPolicy().unanswered_deadline;
+  // Called before each call for a path, by whoever makes it; an error is that of the call.
+  std::function<absl::Status()> before_call = [] { return absl::OkStatus(); };
 };
 
 // Memory that reading takes beside the reader's own: for blocks fetched ahead, and for the block of
@@ -45,6 +50,10 @@ class AnyFileSystem final : public ForwardingFileSystem, public Prefetch, public
   ~AnyFileSystem() override;
 
   static ReadingBytes ReadingBytesOf(const std::string& path);
+
+  // Takes the query off a URL that is signed in it, for reading, so that the path is the same
+  // whenever it was signed, and no secret (RemoteFileSystem::KeepQuery). Other paths as they are.
+  absl::StatusOr<std::string> KeepQuery(const std::string& path);
 
   // Of this machine's files and folders by their time of change; of others as their store has it.
   absl::StatusOr<FileVersion> Version(const std::string& path) override;

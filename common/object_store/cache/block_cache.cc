@@ -27,6 +27,7 @@ namespace muster {
 namespace {
 
 constexpr absl::Duration kSizeLockWait = absl::Seconds(10);
+constexpr int64_t kTryAgainSeconds = 60;                  // after a block that could not be stored
 constexpr absl::Duration kUseIsNoted = absl::Minutes(1);  // so often at most
 // Beyond what must go, so that not every block that comes walks through the folder.
 constexpr double kKeptFraction = 0.95;
@@ -183,13 +184,20 @@ bool BlockCache::Read(absl::string_view key, uint64_t block_bytes, uint64_t offs
 
 void BlockCache::Store(absl::string_view key, absl::string_view block) {
   const uint64_t bytes = BlockHeaderBytes(block.size()) + block.size();
-  if (bytes > options_.max_bytes) return;
   absl::Status status = Reserve(bytes);
   if (status.ok()) {
     status = Write(key, block);
     if (!status.ok()) Release(bytes);
   }
+  try_again_at_ = status.ok() ? 0 : absl::ToInt64Seconds(clock_.SinceBoot()) + kTryAgainSeconds;
   if (!status.ok()) WarnOnce(status);
+}
+
+bool BlockCache::MayStore() {
+  int64_t at = try_again_at_;
+  const int64_t now = absl::ToInt64Seconds(clock_.SinceBoot());
+  return at == 0 ||
+         (now >= at && try_again_at_.compare_exchange_strong(at, now + kTryAgainSeconds));
 }
 
 absl::Status BlockCache::Write(absl::string_view key, absl::string_view block) {
@@ -225,6 +233,10 @@ absl::Status BlockCache::Write(absl::string_view key, absl::string_view block) {
 
 absl::Status BlockCache::Reserve(uint64_t bytes) {
   const std::string path = options_.folder + "/size";
+  if (bytes > options_.max_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a block has ", bytes, " bytes, and the cache ", options_.max_bytes, " for all of them"));
+  }
   const UniqueFd fd = OpenShared(path);
   if (!fd.valid()) return FileErrno(errno, "open", path);
   // Without locks the sum may lose a block, until the folder is walked through.
@@ -297,7 +309,7 @@ void BlockCache::WarnOnce(const absl::Status& status) {
   Log(LogLevel::kWarning, "block_cache_cannot_store",
       {{"folder", options_.folder},
        {"error", status.message()},
-       {"note", "data are read from their source; give the cache another folder or less room"}});
+       {"note", "data are read from their source; MUSTER_DATA_CACHE names another folder"}});
 }
 
 }  // namespace muster

@@ -56,6 +56,9 @@ class BlockCache {
   // Keeps the block if it can. A disk that is full or broken is warned of once; the caller has the
   // bytes anyway.
   void Store(absl::string_view key, absl::string_view block);
+  // Whether a block that is fetched now would be kept, as far as is known. After one that was not,
+  // only one caller a minute is told so: to try again.
+  bool MayStore();
 
   // Held by one process at a time, and by one thread of it, until it is destroyed. Nothing when
   // another has held it for the whole wait, or until `given_up` said so: then fetch without.
@@ -82,6 +85,8 @@ class BlockCache {
   const BlockCacheOptions options_;
   Clock& clock_;
   std::atomic<bool> has_warned_ = false;
+  // Seconds since boot; 0: the last block was kept.
+  std::atomic<int64_t> try_again_at_ = 0;
 };
 
 }  // namespace muster

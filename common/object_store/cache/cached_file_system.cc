@@ -46,6 +46,8 @@ absl::StatusOr<uint64_t> CachedFileSystem::ReadAt(const std::string& path, uint6
     const uint64_t part = std::min(wanted - done, block.bytes - from);
     if (cache_.Read(block.key, block.bytes, from, buffer + done, part)) {
       ++hits_;
+    } else if (!cache_.MayStore()) {
+      MUSTER_RETURN_IF_ERROR(ReadRemote(block, from, buffer + done, part));
     } else {
       const std::shared_ptr<const Flight> flight = GetBlock(block);
       MUSTER_RETURN_IF_ERROR(flight->status);
@@ -88,19 +90,23 @@ absl::StatusOr<std::string> CachedFileSystem::Fetch(const Block& block) {
     ++hits_;
     return bytes;
   }
-  MUSTER_ASSIGN_OR_RETURN(
-      const uint64_t got,
-      versions_.ReadVersion(block.path, block.version, block.number * options_.block_bytes,
-                            bytes.data(), bytes.size()));
-  if (got != bytes.size()) {
-    return absl::DataLossError(absl::StrCat(block.path.substr(0, block.path.find('?')),
-                                            " ends before its ", block.version.size_bytes,
-                                            " bytes: was it replaced?"));
-  }
+  MUSTER_RETURN_IF_ERROR(ReadRemote(block, 0, bytes.data(), bytes.size()));
   ++fetches_;
-  fetched_bytes_ += got;
+  fetched_bytes_ += bytes.size();
   cache_.Store(block.key, bytes);
   return bytes;
+}
+
+absl::Status CachedFileSystem::ReadRemote(const Block& block, uint64_t from, char* buffer,
+                                          uint64_t bytes) {
+  MUSTER_ASSIGN_OR_RETURN(
+      const uint64_t got,
+      versions_.ReadVersion(block.path, block.version, block.number * options_.block_bytes + from,
+                            buffer, bytes));
+  if (got == bytes) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(block.path.substr(0, block.path.find('?')),
+                                          " ends before its ", block.version.size_bytes,
+                                          " bytes: was it replaced?"));
 }
 
 void CachedFileSystem::WillRead(const std::string& path, uint64_t offset, uint64_t bytes) {
@@ -117,7 +123,7 @@ bool CachedFileSystem::PrefetchBlock(const std::string& path, uint64_t number) {
     return false;
   }
   const Block block = BlockOf(path, *version, number);
-  return cache_.Has(block.key) || GetBlock(block)->status.ok();
+  return cache_.Has(block.key) || (cache_.MayStore() && GetBlock(block)->status.ok());
 }
 
 absl::StatusOr<uint64_t> CachedFileSystem::FileSize(const std::string& path) {

@@ -3,7 +3,8 @@
 // What reads data from far away uses it in front of RemoteFileSystem. A block is fetched once, by
 // however many threads and processes want it at the same time: the bytes that leave the server in
 // an epoch stay those of the data, for one to eight processes, as long as the cache has room for
-// them. Files that the store names no version of are read without the cache. Thread-safe.
+// them. Where it has none, what is asked for is fetched, and hints come to nothing. Files that the
+// store names no version of are read without the cache. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -81,6 +82,8 @@ class CachedFileSystem final : public ForwardingFileSystem, public Prefetch {
   // The whole block, from the disk or from the remote.
   std::shared_ptr<const Flight> GetBlock(const Block& block) MUSTER_EXCLUDES(mutex_);
   absl::StatusOr<std::string> Fetch(const Block& block);
+  // [from, from + bytes) of the block, past the cache.
+  absl::Status ReadRemote(const Block& block, uint64_t from, char* buffer, uint64_t bytes);
   bool PrefetchBlock(const std::string& path, uint64_t number);
 
   FileSystem& remote_;

@@ -22,6 +22,13 @@ absl::StatusOr<uint64_t> ForwardingFileSystem::ReadAt(const std::string& path, u
   return files->ReadAt(path, offset, buffer, buffer_bytes);
 }
 
+absl::StatusOr<uint64_t> ForwardingFileSystem::ReadUncached(const std::string& path,
+                                                            uint64_t offset, char* buffer,
+                                                            uint64_t buffer_bytes) {
+  MUSTER_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
+  return files->ReadUncached(path, offset, buffer, buffer_bytes);
+}
+
 absl::StatusOr<uint64_t> ForwardingFileSystem::FileSize(const std::string& path) {
   MUSTER_ASSIGN_OR_RETURN(FileSystem* const files, Of(path));
   return files->FileSize(path);

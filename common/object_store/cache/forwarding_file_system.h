@@ -21,6 +21,8 @@ class ForwardingFileSystem : public FileSystem {
   absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes) override;
   absl::StatusOr<uint64_t> ReadAt(const std::string& path, uint64_t offset, char* buffer,
                                   uint64_t buffer_bytes) override;
+  absl::StatusOr<uint64_t> ReadUncached(const std::string& path, uint64_t offset, char* buffer,
+                                        uint64_t buffer_bytes) override;
   absl::StatusOr<uint64_t> FileSize(const std::string& path) override;
   absl::StatusOr<bool> Exists(const std::string& path) override;
   absl::StatusOr<std::vector<FileInfo>> List(const std::string& directory) override;

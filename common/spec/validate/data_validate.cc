@@ -271,7 +271,7 @@ class DataValidator : public SpecChecks {
 
   // Rows of tokens are for models that say what follows each of them.
   void CheckLanguageModel(const std::string& path, const v1::Model& model) {
-    if (model.has_mlp() || model.has_resnet18()) {
+    if (model.has_mlp() || !PictureModel(model).empty()) {
       Fault(path, "is text: it needs a language model, such as train.model.gpt2");
     }
   }

@@ -8,28 +8,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
+#include "common/protocol/name_rule.h"
 #include "common/spec/tree/spec_fault.h"
 
 namespace muster {
 namespace {
 
 constexpr size_t kMaxBytes = 128;
-constexpr size_t kMaxNameBytes = 63;
 
 absl::Status Bad(absl::string_view text) {
   return absl::InvalidArgumentError(
       absl::StrCat("must be a job (its id, its name, or 42_7 of an array), JOB@STEP, JOB@best, "
                    "JOB@newest, or auto; got '",
                    ShownValue(text), "'"));
-}
-
-bool IsJobName(absl::string_view name) {
-  if (name.empty() || name.size() > kMaxNameBytes || name.front() == '-' || name.back() == '-') {
-    return false;
-  }
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
-  });
 }
 
 bool IsDigits(absl::string_view text) {
@@ -50,7 +41,7 @@ bool ReadJob(absl::string_view text, ResumeFrom& out) {
     return read;
   }
   out.job_name = std::string(text);
-  return IsJobName(text);
+  return IsName(text);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/protocol/name_rule.h"
 #include "common/spec/tree/spec_text.h"
 
 namespace muster {
@@ -33,17 +34,6 @@ std::string MembersOf(const google::protobuf::Descriptor& message, const char* o
   for (int i = 0; i < members->field_count(); ++i)
     absl::StrAppend(&text, i == 0 ? "" : ", ", members->field(i)->name());
   return text;
-}
-
-bool IsName(absl::string_view text) {
-  if (text.empty() || text.size() > kMostNameBytes || text.front() == '-' || text.back() == '-') {
-    return false;
-  }
-  for (const char c : text) {
-    if (c != '-' && (!absl::ascii_isalnum(c) || absl::ascii_isupper(static_cast<unsigned char>(c))))
-      return false;
-  }
-  return true;
 }
 
 bool SpecChecks::HasControlBytes(absl::string_view text) {

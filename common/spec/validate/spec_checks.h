@@ -20,10 +20,6 @@ namespace muster {
 // The members of a oneof as people write them: "a, b, c".
 std::string MembersOf(const google::protobuf::Descriptor& message, const char* oneof);
 
-// As names in a spec are: of jobs, projects, pools.
-inline constexpr size_t kMostNameBytes = 63;
-bool IsName(absl::string_view text);
-
 class SpecChecks {
  public:
   static constexpr uint64_t kMostSteps = 1'000'000'000'000;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/os/path_text.h"
 #include "common/spec/tree/spec_text.h"
 #include "common/spec/validate/token_data.h"
 
@@ -94,7 +95,13 @@ void FillGpt2(v1::Gpt2& gpt2, const v1::Data& data) {
   MUSTER_DEFAULT(gpt2, dropout, 0.0);
 }
 
+template <typename Files>
+void NormalizePath(Files& files) {
+  if (files.has_path()) files.set_path(WithoutTrailingSlashes(files.path()));
+}
+
 void FillImages(v1::Images& images) {
+  NormalizePath(images);
   MUSTER_DEFAULT(images, size, 224);
   MUSTER_DEFAULT(images, channels, 3);
   const bool colours = images.channels() == 3;
@@ -125,13 +132,23 @@ void FillSource(Data& data) {
     }
     MUSTER_DEFAULT(synthetic, classes, 10);
   }
-  if (data.has_digits()) MUSTER_DEFAULT(*data.mutable_digits(), image_size, 16);
+  if (data.has_digits()) {
+    NormalizePath(*data.mutable_digits());
+    MUSTER_DEFAULT(*data.mutable_digits(), image_size, 16);
+  }
+  if (data.has_cifar_bin()) NormalizePath(*data.mutable_cifar_bin());
+  if (data.has_numpy()) NormalizePath(*data.mutable_numpy());
   if (data.has_csv()) {
+    NormalizePath(*data.mutable_csv());
     MUSTER_DEFAULT(*data.mutable_csv(), regress, false);
     MUSTER_DEFAULT(*data.mutable_csv(), normalize, true);
   }
-  if (data.has_text()) MUSTER_DEFAULT(*data.mutable_text(), context, 256);
+  if (data.has_text()) {
+    NormalizePath(*data.mutable_text());
+    MUSTER_DEFAULT(*data.mutable_text(), context, 256);
+  }
   if (data.has_tokens()) {
+    NormalizePath(*data.mutable_tokens());
     MUSTER_DEFAULT(*data.mutable_tokens(), context, 1024);
     MUSTER_DEFAULT(*data.mutable_tokens(), vocabulary, 50257);
   }

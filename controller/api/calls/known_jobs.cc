@@ -77,7 +77,26 @@ absl::StatusOr<const Checkpoint*> KnownJobs::FindCheckpoint(uint64_t id) {
 absl::StatusOr<const Job*> KnownJobs::FindNamed(const std::string& name) {
   const Job* here = snapshot_->FindJobByName(name);
   MUSTER_ASSIGN_OR_RETURN(const uint64_t archived, engine_.history().NewestOfName(name));
-  return Find(std::max(here == nullptr ? 0 : here->id, archived));
+  MUSTER_ASSIGN_OR_RETURN(const Job* newest,
+                          Find(std::max(here == nullptr ? 0 : here->id, archived)));
+  if (newest == nullptr || may_read_ == nullptr || may_read_(newest->settings->project)) {
+    return newest;
+  }
+  // Whoever may not read it need not know that it is there.
+  found_.erase(newest->id);
+  here = FindReadableHere(name);
+  if (here != nullptr) found_.insert(here->id);
+  return here;
+}
+
+const Job* KnownJobs::FindReadableHere(const std::string& name) const {
+  constexpr int kMostSeen = 100'000;  // a fraction of a second
+  uint64_t id = snapshot_->jobs.last_id() + 1;
+  for (int seen = 0; seen < kMostSeen && (id = snapshot_->jobs.PreviousId(id)) != 0; ++seen) {
+    const Job* job = snapshot_->jobs.Find(id);
+    if (job->settings->name == name && may_read_(job->settings->project)) return job;
+  }
+  return nullptr;
 }
 
 // The tasks of an array have the ids after its first one.

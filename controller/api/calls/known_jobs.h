@@ -6,10 +6,12 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "controller/access/access_types.h"
 #include "controller/engine/engine.h"
 #include "controller/model/snapshot.h"
 #include "controller/model/types/events.h"
@@ -25,8 +27,12 @@ class KnownJobs {
   // Archived jobs that one request may read: five arrays of the largest size.
   static constexpr size_t kMostRead = 50'000;
 
-  explicit KnownJobs(const Engine& engine)
-      : engine_(engine), here_(engine.snapshot()), snapshot_(here_) {}
+  // A name stands for the newest job of that name in a project that `may_read`; null: in any.
+  explicit KnownJobs(const Engine& engine, MayRead may_read = nullptr)
+      : engine_(engine),
+        may_read_(std::move(may_read)),
+        here_(engine.snapshot()),
+        snapshot_(here_) {}
 
   // The engine's snapshot, with the archived jobs that were found so far as they were.
   const Snapshot& snapshot() const { return *snapshot_; }
@@ -63,7 +69,11 @@ class KnownJobs {
   absl::StatusOr<std::shared_ptr<const RestoreJobs>> RestoreOf(uint64_t id);
   void AddToSnapshot(const std::vector<ArchivedJob>& archived);
 
+  // The newest in memory of the name and of a project that may be read; null: none.
+  const Job* FindReadableHere(const std::string& name) const;
+
   const Engine& engine_;
+  const MayRead may_read_;
   const std::shared_ptr<const Snapshot> here_;  // the engine's
   std::shared_ptr<const Snapshot> snapshot_;
   std::map<uint64_t, ArchivedJob> read_;  // of history.db, by id

@@ -1,8 +1,10 @@
 #include "controller/api/calls/service_call.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/metrics/metric_names.h"
+#include "common/rpc/peer_certificate.h"
 
 namespace muster::controller {
 
@@ -16,6 +18,15 @@ absl::Status TooMany(absl::Duration wait) {
                    " ms (musterd --calls-per-second is the bound of each caller)"));
 }
 
+absl::string_view AuthorizationOf(const grpc::ServerContextBase& context) {
+  const auto& metadata = context.client_metadata();
+  const auto it = metadata.find("authorization");
+  return it == metadata.end() ? absl::string_view()
+                              : absl::string_view(it->second.data(), it->second.size());
+}
+
+std::string ObjectOf(const Job& job) { return absl::StrCat("job ", job.id); }
+
 }  // namespace
 
 absl::Status Stopping() {
@@ -23,33 +34,184 @@ absl::Status Stopping() {
 }
 
 absl::Status CallGate::CheckHeaders(absl::string_view authorization) {
-  absl::Status known = CheckAuthorization(authorization, token_);
+  if (!token_.has_value()) return absl::OkStatus();
+  absl::Status known = CheckAuthorization(authorization, *token_);
   // Not by method: strangers name what they like.
   if (!known.ok()) CountCall("any", known.code(), absl::ZeroDuration());
   return known;
 }
 
+absl::StatusOr<std::shared_ptr<const Principal>> CallGate::Authenticate(
+    absl::string_view authorization, std::shared_ptr<const Principal>* known) const {
+  if (access_ != nullptr) return access_->authenticator().Authenticate(authorization, known);
+  MUSTER_RETURN_IF_ERROR(CheckAuthorization(authorization, token_.value_or("")));
+  static const auto* admin = new std::shared_ptr<const Principal>(
+      new Principal{.user = kBuiltinAdmin, .grants = {{kAllProjects, Role::kAdmin}}});
+  return *admin;
+}
+
+absl::Status CallGate::CheckPersonHeaders(absl::string_view path, absl::string_view authorization) {
+  const MethodRole* method = FindMethodRole(path);
+  std::shared_ptr<const Principal> known;
+  const auto caller = Authenticate(authorization, &known);
+  absl::Status status = caller.status();
+  if (status.ok() && method == nullptr) {
+    status = absl::UnimplementedError(
+        absl::StrCat("musterd ", Version(), " has no such method, or no role for it"));
+  } else if (status.ok()) {
+    status = CheckMethod(*method, **caller);
+  }
+  if (status.ok()) return status;
+  // Not by method: strangers name what they like.
+  CountCall("any", status.code(), absl::ZeroDuration());
+  RecordDenial(known.get(), method == nullptr ? "any" : method->method, "", "", status);
+  return status;
+}
+
+absl::StatusOr<Caller> CallGate::Enter(grpc::ServerContextBase& context, absl::string_view method) {
+  Caller caller{.method = FindMethodRole(method)};
+  if (caller.method == nullptr) {  // denied by default
+    return absl::PermissionDeniedError(absl::StrCat(method, ": nobody may, for it has no role"));
+  }
+  std::shared_ptr<const Principal> known;
+  auto principal = Authenticate(AuthorizationOf(context), &known);
+  caller.bucket =
+      absl::StrCat(principal.ok() ? absl::StrCat("token-", (*principal)->token_id) : "nobody", "@",
+                   HostOfPeer(context.peer()));
+  const absl::Duration wait = WaitOf(caller.bucket);
+  if (wait != absl::ZeroDuration()) {
+    context.AddTrailingMetadata(kRetryAfterKey, absl::StrCat(MillisOf(wait)));
+    return TooMany(wait);
+  }
+  absl::Status status = principal.status();
+  if (status.ok()) {
+    caller.principal = *std::move(principal);
+    status = CheckMethod(*caller.method, *caller.principal);
+  }
+  if (!status.ok()) {
+    RecordDenial(known.get(), caller.method->method, "", "", status);
+    return status;
+  }
+  if (access_ != nullptr && caller.method->changes) MUSTER_RETURN_IF_ERROR(access_->CanRecord());
+  return caller;
+}
+
+absl::Status CallGate::CheckProject(const Caller& caller, const std::string& project,
+                                    const std::string& object) {
+  const absl::Status status = CheckInProject(*caller.method, *caller.principal, project);
+  if (!status.ok()) {
+    RecordDenial(caller.principal.get(), caller.method->method, project, object, status);
+  }
+  return status;
+}
+
+absl::Status CallGate::CheckJob(const Caller& caller, const Job& job) {
+  const std::string& project = job.settings->project;
+  const absl::Status status = CheckJobOf(*caller.method, *caller.principal, project, job.owner);
+  if (status.ok()) return status;
+  RecordDenial(caller.principal.get(), caller.method->method, project, ObjectOf(job), status);
+  return absl::PermissionDeniedError(absl::StrCat(
+      ObjectOf(job),
+      caller.method->scope == Scope::kOwnJob && !job.owner.empty() ? absl::StrCat(" of ", job.owner)
+                                                                   : "",
+      ": ", status.message()));
+}
+
+absl::Status CallGate::CheckAdmin(const Caller& caller, const std::string& object) {
+  const absl::Status status = CheckRole(*caller.principal, Role::kAdmin, kAllProjects);
+  if (!status.ok()) {
+    RecordDenial(caller.principal.get(), caller.method->method, "", object, status);
+  }
+  return status;
+}
+
+absl::Status CallGate::CheckReads(const Caller& caller, const Job& job) {
+  const std::string& project = job.settings->project;
+  const absl::Status status = CheckRole(*caller.principal, Role::kViewer, project);
+  if (status.ok()) return status;
+  RecordDenial(caller.principal.get(), caller.method->method, project, ObjectOf(job), status);
+  return absl::PermissionDeniedError(absl::StrCat(ObjectOf(job), ": ", status.message()));
+}
+
+absl::Status CallGate::CheckAgain(const Caller& caller, const std::string& project) const {
+  if (access_ == nullptr) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(const auto now, access_->authenticator().Again(*caller.principal));
+  MUSTER_RETURN_IF_ERROR(CheckMethod(*caller.method, *now));
+  return project.empty() ? absl::OkStatus() : CheckRole(*now, caller.method->least, project);
+}
+
+MayRead CallGate::ReadsOf(const Caller& caller) const {
+  if (access_ == nullptr || caller.principal == nullptr || caller.principal->is_builtin()) {
+    return nullptr;
+  }
+  return [this, principal = caller.principal](absl::string_view project) {
+    const auto now = access_->authenticator().Again(*principal);
+    return now.ok() && (*now)->RoleIn(project) >= Role::kViewer;
+  };
+}
+
+AuditEntry CallGate::EntryOf(const Caller& caller, const std::string& project,
+                             const std::string& object) const {
+  return {.time = clock_.Now(),
+          .user = caller.principal->user,
+          .token_name = caller.principal->token_name,
+          .method = std::string(caller.method->method),
+          .project = project,
+          .object = object,
+          .outcome = "OK"};
+}
+
+void CallGate::RecordChange(const Caller& caller, const std::string& project,
+                            const std::string& object, std::function<void()> done) {
+  if (access_ == nullptr) return done();
+  access_->Record(EntryOf(caller, project, object), std::move(done));
+}
+
+void CallGate::RecordDenial(const Principal* caller, absl::string_view method,
+                            const std::string& project, const std::string& object,
+                            const absl::Status& denied) {
+  if (access_ == nullptr) return;
+  access_->RecordDenial({.time = clock_.Now(),
+                         .user = caller == nullptr ? "" : caller->user,
+                         .token_name = caller == nullptr ? "" : caller->token_name,
+                         .method = std::string(method),
+                         .project = project,
+                         .object = object,
+                         .outcome = absl::StatusCodeToString(denied.code()),
+                         .detail = std::string(denied.message())});
+}
+
+absl::Status CallGate::CheckCaller(const grpc::ServerContextBase& context) const {
+  if (token_.has_value()) return CheckToken(context, *token_);
+  const PeerNames names = PeerNamesOf(context);
+  if (names.has_value() && !names->empty()) return absl::OkStatus();
+  return absl::UnauthenticatedError("a client certificate is wanted here");
+}
+
 absl::Status CallGate::Check(grpc::ServerContextBase& context) {
-  const absl::Status known = CheckToken(context, token_);
-  const absl::Duration wait = WaitOf(CallerOf(context));
+  const absl::Status known = CheckCaller(context);
+  const absl::Duration wait = WaitOf(BucketOf(context));
   if (wait == absl::ZeroDuration()) return known;
   context.AddTrailingMetadata(kRetryAfterKey, absl::StrCat(MillisOf(wait)));
   return TooMany(wait);
 }
 
-std::string CallGate::CallerOf(const grpc::ServerContextBase& context) const {
-  const bool known = CheckToken(context, token_).ok();
-  return absl::StrCat(known ? "token@" : "nobody@", HostOfPeer(context.peer()));
+std::string CallGate::BucketOf(const grpc::ServerContextBase& context) const {
+  const bool known = CheckCaller(context).ok();
+  return absl::StrCat(!known               ? "nobody@"
+                      : token_.has_value() ? "token@"
+                                           : "certificate@",
+                      HostOfPeer(context.peer()));
 }
 
-absl::Status CallGate::Admit(const std::string& caller) {
-  const absl::Duration wait = WaitOf(caller);
+absl::Status CallGate::Admit(const std::string& bucket) {
+  const absl::Duration wait = WaitOf(bucket);
   return wait == absl::ZeroDuration() ? absl::OkStatus() : TooMany(wait);
 }
 
-absl::Duration CallGate::WaitOf(const std::string& caller) {
+absl::Duration CallGate::WaitOf(const std::string& bucket) {
   MutexLock lock(mutex_);
-  return limiter_.Admit(caller, clock_.SinceBoot());
+  return limiter_.Admit(bucket, clock_.SinceBoot());
 }
 
 std::string HostOfPeer(const std::string& peer) {

@@ -16,6 +16,7 @@
 #include "common/spec/validate/resume_from.h"
 #include "common/spec/validate/spec_defaults.h"
 #include "common/spec/validate/spec_validate.h"
+#include "controller/api/calls/data_key.h"
 #include "controller/api/calls/service_call.h"
 
 namespace muster::controller {
@@ -65,6 +66,7 @@ JobNeeds NeedsOf(const v1::JobSpec& spec) {
     out.image =
         IsImageFile(spec.command().image()) ? JobNeeds::Image::kFile : JobNeeds::Image::kReference;
   }
+  if (spec.has_train()) out.data = DataKeyOf(spec.train());
   return out;
 }
 
@@ -214,6 +216,14 @@ absl::StatusOr<SubmitJob> CheckStreamed(v1::SubmitRequest& request,
     return absl::InvalidArgumentError("command.upload: a stream takes none; use Submit");
   }
   return event;
+}
+
+void LetWaitFor(const WorkersToCome& workers, SubmitJob& event) {
+  const JobNeeds& needs = event.settings->needs;
+  if (needs.wait_for_capacity || !workers.could_hold || !workers.could_hold(needs)) return;
+  auto settings = std::make_shared<JobSettings>(*event.settings);
+  settings->needs.wait_for_capacity = true;
+  event.settings = std::move(settings);
 }
 
 v1::JobSpec SpecOf(const JobSettings& settings) {

@@ -2,13 +2,25 @@
 // here again. Pure.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "controller/model/types/events.h"
+#include "controller/model/types/explanation_types.h"
 #include "muster/v1/job_service.pb.h"
 
 namespace muster::controller {
+
+// Workers that are not there yet and would be asked for; empty functions: there are none such.
+struct WorkersToCome {
+  std::function<bool(const JobNeeds&)> could_hold;             // the whole job
+  std::function<std::vector<Blocker>(const JobNeeds&)> hints;  // to people, why it waits
+};
+
+// A job that they could hold is not refused for want of workers: it waits.
+void LetWaitFor(const WorkersToCome& workers, SubmitJob& event);
 
 // What the engine is told of the submit, with `spec` in place of the request's own, which may be
 // the same object: every default is written into it. `checkpoint_root` is for specs that name no

@@ -49,6 +49,8 @@ absl::StatusOr<std::shared_ptr<const WorkerUse>> UseOf(const v1::Heartbeat& hear
 
 // Null: as last said.
 absl::StatusOr<std::shared_ptr<const RootViews>> RootsOf(const v1::Heartbeat& heartbeat);
+// Empty: it says nothing new of them.
+absl::StatusOr<std::vector<DataVerdict>> DataVerdictsOf(const v1::Heartbeat& heartbeat);
 
 // Who sent a report, and as which of its events.
 struct ReportSource {

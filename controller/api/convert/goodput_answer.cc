@@ -85,19 +85,24 @@ v1::GetGoodputResponse AnswerGoodput(const Snapshot& snapshot, absl::Duration no
 
 absl::StatusOr<v1::GetGoodputResponse> AnswerGoodput(const Snapshot& snapshot, History& history,
                                                      absl::Duration now_at,
-                                                     const v1::GetGoodputRequest& request) {
+                                                     const v1::GetGoodputRequest& request,
+                                                     const MayRead& may_read) {
   Goodput goodput;
+  const auto readable = [&](const std::string& project) {
+    return may_read == nullptr || may_read(project);
+  };
   const CowTable<Job>& jobs = snapshot.jobs;
   for (uint64_t id = jobs.last_id() + 1; (id = jobs.PreviousId(id)) != 0;) {
     const Job& job = *jobs.Find(id);
-    if (IsWanted(job, request)) goodput.Add(job, snapshot.LedgerTime(now_at));
+    if (IsWanted(job, request) && readable(job.settings->project))
+      goodput.Add(job, snapshot.LedgerTime(now_at));
   }
   ArchivedJobsQuery query{.project = request.project()};
   if (request.since_ms() != 0) query.finished_from = absl::FromUnixMillis(request.since_ms());
   do {
     MUSTER_ASSIGN_OR_RETURN(const ArchivedPage<ArchivedLedger> page, history.Ledgers(query));
     for (const ArchivedLedger& job : page.rows) {
-      if (jobs.Find(job.id) == nullptr) goodput.Add(job);
+      if (jobs.Find(job.id) == nullptr && readable(job.project)) goodput.Add(job);
     }
     query.below = page.looked_down_to;
   } while (query.below != 0);

@@ -129,7 +129,8 @@ class ArchivedCandidates {
 }  // namespace
 
 absl::Status FillJobs(const Snapshot& snapshot, History& history,
-                      const v1::ListJobsRequest& request, v1::ListJobsResponse& response) {
+                      const v1::ListJobsRequest& request, const MayRead& may_read,
+                      v1::ListJobsResponse& response) {
   MUSTER_ASSIGN_OR_RETURN(uint64_t id,
                           IdOfToken(request.page_token(), /*first=*/snapshot.jobs.last_id()));
   id = std::min(id, snapshot.jobs.last_id());
@@ -175,7 +176,8 @@ absl::Status FillJobs(const Snapshot& snapshot, History& history,
     const bool wanted =
         states.test(static_cast<size_t>(job->state)) &&
         (request.project().empty() || job->settings->project == request.project()) &&
-        EndedWithin(request, *job) && HasTags(*job, request);
+        (may_read == nullptr || may_read(job->settings->project)) && EndedWithin(request, *job) &&
+        HasTags(*job, request);
     v1::JobSummary summary;
     if (wanted) summary = ToProto(*job);
     const bool full =

@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/base/version.h"
+#include "common/protocol/name_rule.h"
 #include "common/protocol/value_name.h"
 #include "common/spec/packed_spec.h"
 #include "controller/api/convert/convert.h"
@@ -20,11 +21,11 @@ namespace {
 // Bounds of what an agent may say. A well-behaved one stays far below; more is INVALID_ARGUMENT.
 constexpr size_t kIncarnationBytes = 16;
 constexpr size_t kIdentityBytes = 16;
-constexpr size_t kMaxNameBytes = 63;
 constexpr size_t kMaxTextBytes = 256;      // versions, addresses, devices, labels
 constexpr size_t kMaxMessageBytes = 4096;  // longer ones are cut: they are for people
 constexpr size_t kMaxPathBytes = 4096;
 constexpr size_t kMaxRootMessageBytes = 512;  // of each of a worker's roots
+constexpr size_t kMaxDataErrorBytes = 1024;
 constexpr int kMaxSlots = 1024;
 constexpr int kMaxLabels = 64;
 constexpr int kMaxRanks = 1024;
@@ -36,29 +37,6 @@ constexpr size_t kMaxPointsPerRecord = 1024;
 constexpr size_t kMaxLogBytes = 4 << 20;
 
 absl::Status Bad(absl::string_view what) { return absl::InvalidArgumentError(what); }
-
-bool IsName(absl::string_view name) {
-  if (name.empty() || name.size() > kMaxNameBytes) return false;
-  for (size_t i = 0; i < name.size(); ++i) {
-    const char c = name[i];
-    const bool alnum = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    const bool inside = i > 0 && i + 1 < name.size();
-    if (!alnum && !(inside && c == '-')) return false;
-  }
-  return true;
-}
-
-// Host names have upper case and dots; a worker's name may too.
-bool IsWorkerName(absl::string_view name) {
-  if (name.empty() || name.size() > kMaxNameBytes) return false;
-  for (const char c : name) {
-    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-          c == '.' || c == '_')) {
-      return false;
-    }
-  }
-  return true;
-}
 
 bool IsShort(absl::string_view text) {
   if (text.size() > kMaxTextBytes) return false;
@@ -214,14 +192,19 @@ v1::ControllerMessage ToProto(const Assignment& assignment) {
       row->set_claim(root.claim);
       for (const std::string& path : root.witnesses) row->add_witnesses(path);
     }
+  } else if (const auto* check = std::get_if<CheckDataAssignment>(&assignment.body)) {
+    v1::CheckData* out = message.mutable_check_data();
+    out->set_key(check->key);
+    out->set_number(check->number);
+    out->set_spec_json(PackedSpecToJson(check->spec));
   }
   return message;
 }
 
 absl::StatusOr<WorkerHello> FromProto(const v1::Hello& hello) {
-  if (!IsWorkerName(hello.worker_name())) {
-    return Bad(absl::StrCat("hello: worker name: 1 to ", kMaxNameBytes,
-                            " letters, digits, dots, dashes or underscores"));
+  if (!IsName(hello.worker_name())) {
+    return Bad(absl::StrCat("hello: worker name: 1 to ", kMostNameBytes,
+                            " lower-case letters, digits and inner dashes"));
   }
   if (hello.incarnation().size() != kIncarnationBytes)
     return Bad("hello: incarnation: must be 16 bytes");
@@ -281,6 +264,7 @@ absl::StatusOr<WorkerHello> FromProto(const v1::Hello& hello) {
   out.last_assignment_seq = hello.last_assignment_seq();
   if (hello.last_started_ns() != 0) out.last_started = absl::FromUnixNanos(hello.last_started_ns());
   out.takes_no_work = hello.takes_no_work();
+  out.checks_data = hello.checks_data();
   MUSTER_ASSIGN_OR_RETURN(out.ranks, FromProto(hello.ranks()));
   return out;
 }
@@ -345,13 +329,29 @@ absl::StatusOr<std::shared_ptr<const RootViews>> RootsOf(const v1::Heartbeat& he
   auto out = std::make_shared<RootViews>();
   for (const v1::RootReport::Root& root : said.roots()) {
     if (root.path().size() > kMaxPathBytes) return Bad("heartbeat: the path of a root is too long");
-    if (root.identity().size() > kMaxNameBytes + 1 || !IsShort(root.identity())) {
+    if (root.identity().size() > kMostNameBytes + 1 || !IsShort(root.identity())) {
       return Bad("heartbeat: what identifies a root is too long");
     }
     (*out)[root.path()] = {.identity = root.identity(),
                            .message = CutUtf8(root.message(), kMaxRootMessageBytes)};
   }
   return std::shared_ptr<const RootViews>(std::move(out));
+}
+
+absl::StatusOr<std::vector<DataVerdict>> DataVerdictsOf(const v1::Heartbeat& heartbeat) {
+  const v1::DataReport& said = heartbeat.data();
+  if (static_cast<size_t>(said.verdicts_size()) > kMaxDataViews) {
+    return Bad(absl::StrCat("heartbeat: more than ", kMaxDataViews, " verdicts of data"));
+  }
+  std::vector<DataVerdict> out;
+  for (const v1::DataReport::Verdict& verdict : said.verdicts()) {
+    out.push_back({.key = CutUtf8(verdict.key(), kMaxTextBytes),
+                   .number = verdict.number(),
+                   .fault = CutUtf8(verdict.fault(), kMaxTextBytes),
+                   .error = CutUtf8(verdict.error(), kMaxDataErrorBytes),
+                   .fingerprint = CutUtf8(verdict.fingerprint(), kMaxDataErrorBytes)});
+  }
+  return out;
 }
 
 absl::StatusOr<RankReport> FromProto(const v1::RankEvent& event, const ReportSource& source) {

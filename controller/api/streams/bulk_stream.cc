@@ -27,6 +27,7 @@ absl::Status BulkStream::CheckSender(const v1::BulkBatch& batch) {
   if (!said_hello_) {
     if (!batch.has_hello()) return absl::InvalidArgumentError("the first batch must carry a hello");
     said_hello_ = true;
+    MUSTER_RETURN_IF_ERROR(CheckPeerIs(batch.hello().worker_name(), sender_));
     worker_ = batch.hello().worker_name();
     incarnation_ = batch.hello().incarnation();
   }

@@ -4,9 +4,12 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "common/base/mutex.h"
+#include "common/rpc/peer_certificate.h"
 #include "controller/api/calls/service_call.h"
 #include "controller/api/streams/two_way_stream.h"
 #include "controller/engine/engine.h"
@@ -20,8 +23,9 @@ class BulkStream final : public TwoWayStream<v1::BulkBatch, v1::BulkAck>,
  public:
   static constexpr int kMaxUnanswered = 4;
 
-  BulkStream(CallGate& gate, Engine& engine, MetricsIngest& ingest)
-      : TwoWayStream(gate, "Bulk"), engine_(engine), ingest_(ingest) {}
+  // `sender` as in ControlStream.
+  BulkStream(CallGate& gate, Engine& engine, MetricsIngest& ingest, PeerNames sender)
+      : TwoWayStream(gate, "Bulk"), engine_(engine), ingest_(ingest), sender_(std::move(sender)) {}
 
  private:
   absl::Status Take(v1::BulkBatch& batch) override;
@@ -43,6 +47,7 @@ class BulkStream final : public TwoWayStream<v1::BulkBatch, v1::BulkAck>,
 
   Engine& engine_;
   MetricsIngest& ingest_;
+  const PeerNames sender_;
   bool said_hello_ = false;  // by Take only, as the three below
   std::string worker_;
   std::string incarnation_;

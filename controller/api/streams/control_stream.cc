@@ -90,6 +90,7 @@ absl::Status ControlStream::HandleHello(const v1::WorkerMessage& message) {
   MUSTER_RETURN_IF_ERROR(CheckProtocolVersion(
       hello.protocol_version(), absl::StrCat("the agent ", CutUtf8(hello.version(), 32))));
   MUSTER_ASSIGN_OR_RETURN(WorkerHello event, FromProto(hello));
+  MUSTER_RETURN_IF_ERROR(CheckPeerIs(event.worker, sender_));
   worker_ = event.worker;
   incarnation_ = event.incarnation;
   {
@@ -162,16 +163,17 @@ absl::Status ControlStream::HandleHeartbeat(const v1::Heartbeat& heartbeat) {
   MUSTER_ASSIGN_OR_RETURN(std::vector<RankStatus> ranks, FromProto(heartbeat.ranks()));
   MUSTER_ASSIGN_OR_RETURN(std::shared_ptr<const WorkerUse> use, UseOf(heartbeat));
   MUSTER_ASSIGN_OR_RETURN(std::shared_ptr<const RootViews> roots, RootsOf(heartbeat));
-  PostCounted(
-      WorkerHeartbeat{worker_, incarnation_, std::move(ranks), std::move(use), std::move(roots)},
-      [self = shared_from_this(), seq = heartbeat.seq()](const EventResult& result) {
-        if (result.status.ok()) {
-          v1::ControllerMessage message;
-          message.mutable_heartbeat_ack()->set_seq(seq);
-          self->Write(std::move(message));
-        }
-        self->Answered(result.status);
-      });
+  MUSTER_ASSIGN_OR_RETURN(std::vector<DataVerdict> data, DataVerdictsOf(heartbeat));
+  PostCounted(WorkerHeartbeat{worker_, incarnation_, std::move(ranks), std::move(use),
+                              std::move(roots), std::move(data)},
+              [self = shared_from_this(), seq = heartbeat.seq()](const EventResult& result) {
+                if (result.status.ok()) {
+                  v1::ControllerMessage message;
+                  message.mutable_heartbeat_ack()->set_seq(seq);
+                  self->Write(std::move(message));
+                }
+                self->Answered(result.status);
+              });
   return absl::OkStatus();
 }
 

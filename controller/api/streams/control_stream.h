@@ -10,11 +10,13 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/base/mutex.h"
 #include "common/rpc/packed_queue.h"
+#include "common/rpc/peer_certificate.h"
 #include "controller/api/calls/service_call.h"
 #include "controller/api/convert/convert.h"
 #include "controller/api/streams/two_way_stream.h"
@@ -34,7 +36,9 @@ class ControlStream final : public TwoWayStream<v1::WorkerMessage, v1::Controlle
   // So many reports may wait for their commit before the next message is read.
   static constexpr int kMaxUnanswered = 256;
 
-  ControlStream(CallGate& gate, Engine& engine) : TwoWayStream(gate, "Control"), engine_(engine) {}
+  // `sender`: whom the agent's certificate is for (common/rpc/peer_certificate.h).
+  ControlStream(CallGate& gate, Engine& engine, PeerNames sender)
+      : TwoWayStream(gate, "Control"), engine_(engine), sender_(std::move(sender)) {}
 
   // WorkerLink.
   void Send(const Assignment& assignment) override;
@@ -68,6 +72,7 @@ class ControlStream final : public TwoWayStream<v1::WorkerMessage, v1::Controlle
   void Write(v1::ControllerMessage message) MUSTER_EXCLUDES(mutex_);
 
   Engine& engine_;
+  const PeerNames sender_;
   bool said_hello_ = false;  // by Take only
   std::string worker_;       // set by the Hello, before anything else is read
   std::string incarnation_;

@@ -7,6 +7,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -29,6 +30,9 @@ class OutStream : public grpc::ServerWriteReactor<Message>,
   OutStream(CallGate& gate, const char* method) : gate_(gate), method_(method) {
     gate_.StreamOpened(method_);
   }
+
+  // Asked about once a second; not OK ends the call with that. Before Handover.
+  void EndUnless(std::function<absl::Status()> allowed) { allowed_ = std::move(allowed); }
 
   // Call once, right after the making: gRPC holds it by a plain pointer until OnDone, and the
   // context lives as long. `watch` looks whether the client reads.
@@ -54,9 +58,18 @@ class OutStream : public grpc::ServerWriteReactor<Message>,
   void Abort(const absl::Status& why) final { End(why); }
   // Gives up a client that has not taken what is on its way. A status would wait behind that.
   void CheckDeadline() final {
+    const absl::Status allowed = allowed_ == nullptr ? absl::OkStatus() : allowed_();
     {
       MutexLock lock(mutex_);
-      if (queue_.empty() || gate_.Now() - write_began_ <= gate_.patience().unread) return;
+      if (!allowed.ok() && !ended_) {
+        ended_ = true;
+        status_ = allowed;
+        DropWaitingLocked();
+        FinishIfIdleLocked();
+        return;
+      }
+      const bool unread = gate_.Now() - write_began_ > gate_.patience().unread;
+      if (queue_.empty() || (allowed.ok() && !unread)) return;
       ended_ = true;
       if (status_.ok()) status_ = absl::DeadlineExceededError("the client does not read");
       DropWaitingLocked();
@@ -132,6 +145,7 @@ class OutStream : public grpc::ServerWriteReactor<Message>,
 
   CallGate& gate_;
   const char* const method_;
+  std::function<absl::Status()> allowed_;  // null: it is
   std::shared_ptr<OutStream> self_;
   grpc::CallbackServerContext* context_ = nullptr;  // set once
   mutable Mutex mutex_;

@@ -1,10 +1,12 @@
 #include "controller/api/streams/submit_stream.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/api/calls/known_jobs.h"
+#include "common/base/status_macros.h"
+#include "controller/api/calls/referred_jobs.h"
 #include "controller/api/calls/submit_check.h"
 
 namespace muster::controller {
@@ -28,7 +30,7 @@ void Fill(const EventResult& result, v1::SubmitOutcome& outcome) {
 }  // namespace
 
 const v1::SubmitJobsResponse* SubmitStream::NextLocked() {
-  if (batches_.empty() || batches_.front()->unanswered != 0) return nullptr;
+  if (batches_.empty() || !batches_.front()->recorded) return nullptr;
   return &batches_.front()->response;
 }
 
@@ -41,34 +43,24 @@ absl::Status SubmitStream::Take(v1::SubmitJobsRequest& message) {
   std::vector<Engine::Posted> posts;
   int submits = 0;
   posts.reserve(message.submits_size());
-  KnownJobs jobs(engine_);
+  if (const absl::Status allowed = StillAllowed(); !allowed.ok()) return allowed;
+  batch->project = message.submits(0).spec().project();
+  KnownJobs jobs(engine_, gate_.ReadsOf(caller_));
   for (v1::SubmitRequest& submit : *message.mutable_submits()) {
     v1::SubmitOutcome* outcome = batch->response.add_outcomes();
-    absl::Status status = gate_.Admit(caller_);
-    absl::StatusOr<SubmitJob> event;
-    if (status.ok()) {
-      event = CheckStreamed(submit, checkpoint_root_);
-      status = event.status();
-    }
     jobs.BeginNext();
-    if (status.ok()) status = jobs.LoadReferred(*event);
-    absl::StatusOr<RestoreList> restore;
-    if (status.ok()) {
-      restore = jobs.WhatToRestore();
-      status = restore.status();
-    }
-    if (!status.ok()) {
-      Fill(status, *outcome);
+    absl::StatusOr<Engine::Posted> posted = PostedOf(submit, jobs);
+    if (!posted.ok()) {
+      Fill(posted.status(), *outcome);
       continue;
     }
     ++submits;
-    posts.push_back({.event = *std::move(event),
-                     .done =
-                         [self = shared_from_this(), batch, outcome](const EventResult& result) {
-                           Fill(result, *outcome);
-                           self->Answered(*batch);
-                         },
-                     .restore = *std::move(restore)});
+    if (submit.spec().project() != batch->project) batch->project.clear();
+    posted->done = [self = shared_from_this(), batch, outcome](const EventResult& result) {
+      Fill(result, *outcome);
+      self->Answered(batch);
+    };
+    posts.push_back(*std::move(posted));
   }
   batch->unanswered = submits + 1;  // one for this function
   {
@@ -76,14 +68,40 @@ absl::Status SubmitStream::Take(v1::SubmitJobsRequest& message) {
     batches_.push_back(batch);
   }
   engine_.PostAll(std::move(posts));
-  Answered(*batch);
+  Answered(batch);
   return absl::OkStatus();
 }
 
-void SubmitStream::Answered(Batch& batch) {
-  if (--batch.unanswered != 0) return;
-  MutexLock lock(mutex_);
-  GoOnLocked();
+absl::StatusOr<Engine::Posted> SubmitStream::PostedOf(v1::SubmitRequest& submit, KnownJobs& jobs) {
+  MUSTER_RETURN_IF_ERROR(gate_.Admit(caller_.bucket));
+  submit.set_owner(caller_.NameOr(submit.owner()));
+  MUSTER_ASSIGN_OR_RETURN(SubmitJob event, CheckStreamed(submit, checkpoint_root_));
+  LetWaitFor(workers_to_come_, event);
+  MUSTER_RETURN_IF_ERROR(gate_.CheckProject(caller_, event.settings->project));
+  MUSTER_RETURN_IF_ERROR(LoadReadable(gate_, caller_, jobs, event));
+  MUSTER_ASSIGN_OR_RETURN(RestoreList restore, jobs.WhatToRestore());
+  return Engine::Posted{.event = std::move(event), .done = {}, .restore = std::move(restore)};
+}
+
+void SubmitStream::Answered(const std::shared_ptr<Batch>& batch) {
+  if (--batch->unanswered != 0) return;
+  uint64_t jobs = 0;
+  uint64_t first = 0;
+  uint64_t last = 0;
+  for (const v1::SubmitOutcome& outcome : batch->response.outcomes()) {
+    if (outcome.code() != 0 || outcome.already_existed()) continue;
+    jobs += outcome.jobs();
+    if (first == 0) first = outcome.job_id();
+    last = outcome.job_id() + std::max(1u, outcome.jobs()) - 1;
+  }
+  const auto recorded = [self = shared_from_this(), batch] {
+    MutexLock lock(self->mutex_);
+    batch->recorded = true;
+    self->GoOnLocked();
+  };
+  if (jobs == 0) return recorded();
+  gate_.RecordChange(caller_, batch->project,
+                     absl::StrCat(jobs, " jobs from ", first, " to ", last), recorded);
 }
 
 }  // namespace muster::controller

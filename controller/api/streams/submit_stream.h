@@ -13,7 +13,9 @@
 
 #include "absl/status/status.h"
 #include "common/base/mutex.h"
+#include "controller/api/calls/known_jobs.h"
 #include "controller/api/calls/service_call.h"
+#include "controller/api/calls/submit_check.h"
 #include "controller/api/streams/two_way_stream.h"
 #include "controller/engine/engine.h"
 #include "muster/v1/job_service.pb.h"
@@ -26,12 +28,14 @@ class SubmitStream final : public TwoWayStream<v1::SubmitJobsRequest, v1::Submit
   static constexpr int kMaxSubmits = 256;      // in one message
   static constexpr size_t kMaxUnanswered = 4;  // messages
 
-  // All references outlive the stream. `caller`: as CallGate::Check named it.
+  // All references outlive the stream. `caller`: as CallGate::Enter has let it in; a stream that is
+  // not allowed has none.
   SubmitStream(CallGate& gate, Engine& engine, const std::string& checkpoint_root,
-               std::string caller)
+               const WorkersToCome& workers_to_come, Caller caller)
       : TwoWayStream(gate, "SubmitJobs"),
         engine_(engine),
         checkpoint_root_(checkpoint_root),
+        workers_to_come_(workers_to_come),
         caller_(std::move(caller)) {}
 
  private:
@@ -40,6 +44,8 @@ class SubmitStream final : public TwoWayStream<v1::SubmitJobsRequest, v1::Submit
   struct Batch {
     v1::SubmitJobsResponse response;
     std::atomic<int> unanswered = 0;
+    bool recorded = false;  // what it changed; guarded by mutex_
+    std::string project;    // for the record; empty: of several
   };
 
   absl::Status Take(v1::SubmitJobsRequest& message) override;
@@ -49,11 +55,16 @@ class SubmitStream final : public TwoWayStream<v1::SubmitJobsRequest, v1::Submit
   const v1::SubmitJobsResponse* NextLocked() override MUSTER_REQUIRES(mutex_);
   void WrittenLocked() override MUSTER_REQUIRES(mutex_) { batches_.pop_front(); }
   bool OwesLocked() const override MUSTER_REQUIRES(mutex_) { return !batches_.empty(); }
-  void Answered(Batch& batch);
+  absl::Status StillAllowed() const override {
+    return caller_.principal == nullptr ? absl::OkStatus() : gate_.CheckAgain(caller_, "");
+  }
+  absl::StatusOr<Engine::Posted> PostedOf(v1::SubmitRequest& submit, KnownJobs& jobs);
+  void Answered(const std::shared_ptr<Batch>& batch);
 
   Engine& engine_;
   const std::string& checkpoint_root_;
-  const std::string caller_;
+  const WorkersToCome& workers_to_come_;
+  const Caller caller_;
 
   // Not answered, in their order; the first one may be on its way.
   std::deque<std::shared_ptr<Batch>> batches_ MUSTER_GUARDED_BY(mutex_);

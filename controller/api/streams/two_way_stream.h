@@ -56,10 +56,17 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch
 
   // Ends the call when the peer has said or read nothing for too long.
   void CheckDeadline() final {
+    const absl::Status allowed = StillAllowed();
     {
       MutexLock lock(mutex_);
+      if (!allowed.ok() && !ended_) {
+        EndLocked(allowed);
+        GoOnLocked();
+        return;
+      }
       const absl::Duration now = gate_.Now();
-      const bool unread = writing_ && now - write_began_ > gate_.patience().unread;
+      const bool unread =
+          writing_ && (!allowed.ok() || now - write_began_ > gate_.patience().unread);
       const absl::Duration patience = PatienceLocked();
       const bool waits = reading_ && !ended_ && !OwesLocked();
       const bool silent = waits && now - read_began_ > patience;
@@ -97,6 +104,8 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch
   }
   // gRPC is done with the call.
   virtual void OnOver() {}
+  // Asked about once a second, without the lock; not OK ends the call with that.
+  virtual absl::Status StillAllowed() const { return absl::OkStatus(); }
 
   // As Close, for who goes on by GoOnLocked.
   void EndLocked(const absl::Status& status) MUSTER_REQUIRES(mutex_) {

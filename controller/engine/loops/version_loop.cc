@@ -1,5 +1,6 @@
 #include "controller/engine/loops/version_loop.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace muster::controller {
@@ -13,6 +14,7 @@ absl::Duration VersionLoop::RunOnce() {
     if (flight_->in_flight) return absl::InfiniteDuration();
     if (flight_->retry_at > now) return flight_->retry_at - now;
     again = std::exchange(flight_->retry, false);
+    if (std::exchange(flight_->partly_void, false)) due_at_ = std::min(due_at_, now + kRetryAfter);
   }
   const std::shared_ptr<const Snapshot> snapshot = wiring_.snapshot();
   const bool changed = !looked_ || snapshot->durable_version != seen_version_;
@@ -36,6 +38,7 @@ absl::Duration VersionLoop::RunOnce() {
       MutexLock lock(flight->mutex);
       flight->in_flight = false;
       flight->retry = !result.status.ok();
+      flight->partly_void = result.partly_void;
       if (flight->retry) flight->retry_at = clock.SinceBoot() + kRetryAfter;
     }
     wake_up();

@@ -1,7 +1,9 @@
 // What the loops of the scheduler, of retention, of archiving and of roots have in common: at each
 // new version they decide on one event and wait until it is applied. After a refusal (a full disk)
-// they wait a little. After a run of at least kLongRun they sleep as long as it took, so that a
-// flood of changes to a long queue leaves half a core to others; one run then sees several changes.
+// they wait a little. Where a part of an event was void by the time that it was applied, they
+// decide again a little later, though nothing else changes. After a run of at least kLongRun they
+// sleep as long as it took, so that a flood of changes to a long queue leaves half a core to
+// others; one run then sees several changes.
 #pragma once
 
 #include <functional>
@@ -48,6 +50,7 @@ class VersionLoop {
     bool in_flight MUSTER_GUARDED_BY(mutex) = false;
     absl::Duration retry_at MUSTER_GUARDED_BY(mutex) = -absl::InfiniteDuration();
     bool retry MUSTER_GUARDED_BY(mutex) = false;
+    bool partly_void MUSTER_GUARDED_BY(mutex) = false;
   };
 
   Clock& clock_;

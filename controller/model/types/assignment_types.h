@@ -85,10 +85,31 @@ struct WatchAssignment {
   std::vector<RootToWatch> roots;
 };
 
+// Likewise.
+struct CheckDataAssignment {
+  std::string key;  // JobNeeds::data
+  uint64_t number = 0;
+  std::string spec;  // as JobSettings::spec
+};
+
 struct Assignment {
   uint64_t seq = 0;
-  std::variant<StartAssignment, StopAssignment, VerifyAssignment, DeleteAssignment, WatchAssignment>
+  std::variant<StartAssignment, StopAssignment, VerifyAssignment, DeleteAssignment, WatchAssignment,
+               CheckDataAssignment>
       body;
+};
+
+// That this state was put back from a backup (`musterd restore`), and what to tell by whether an
+// agent has done more since than the backup knows.
+struct RestoredFrom {
+  uint64_t term = 0;         // of the controller that made the backup
+  uint64_t last_outbox = 0;  // the last assignment that the backup knows
+  // Every controller since the restore has a higher term than this one, and every one before it a
+  // lower one: an agent that has seen no higher one was not welcomed since.
+  uint64_t restored_at_term = 0;
+  // What the backup does not know is given up: by --accept-lost-history, or because no worker has
+  // done anything since. Until then nothing is placed, ended or deleted.
+  bool accepted = false;
 };
 
 }  // namespace muster::controller

@@ -143,6 +143,7 @@ struct WorkerHello {
   std::string identity;                   // of its data folder; empty: not said
   std::vector<std::string> predecessors;  // incarnations that it has shown to be dead
   bool takes_no_work = false;             // as after its notice, which comes, or has come
+  bool checks_data = false;               // it answers CheckData
 };
 
 struct WorkerDisconnected {
@@ -157,6 +158,7 @@ struct WorkerHeartbeat {
   std::vector<RankStatus> ranks;
   std::shared_ptr<const WorkerUse> use = nullptr;    // null: not said
   std::shared_ptr<const RootViews> roots = nullptr;  // null: as last said
+  std::vector<DataVerdict> data = {};                // what is not in it is as last said
 };
 
 struct AssignmentAcked {
@@ -392,6 +394,8 @@ struct EventResult {
   uint32_t jobs = 1;             // likewise: how many it was, of an array
   bool already_existed = false;  // SubmitJob
   std::vector<StaleRank> stale;  // WorkerHello: ranks to kill
+  // ApplyPlan: a part of it held no more, perhaps because of the time that passed alone.
+  bool partly_void = false;
 };
 
 }  // namespace muster::controller

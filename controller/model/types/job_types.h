@@ -135,6 +135,9 @@ struct JobNeeds {
   Image image = Image::kNone;
   // The checkpoint root that its workers must see (JobSettings::checkpoint_root); empty: none.
   std::string root;
+  // Names the data that its workers must have looked at: the same for all jobs that read the same
+  // data in the same way. Empty: they need not.
+  std::string data;
 };
 
 // When a job may start and how long it may run.

@@ -35,12 +35,25 @@ struct Waiting {
   std::string message;
 };
 
+// A worker is to look at the data of a job.
+struct DataLook {
+  std::string worker;
+  uint64_t stream = 0;  // void on another one
+  uint64_t job_id = 0;
+  bool overdue = false;  // it was to, and has not answered for long
+};
+
 struct Plan {
   std::vector<PlaceGang> place;
   std::vector<StopGang> stop;
   std::vector<Waiting> waiting;  // jobs whose message should change
+  std::vector<DataLook> looks;
+  std::vector<uint64_t> without_data;  // jobs that no worker could run, for want of sound data
 
-  bool empty() const { return place.empty() && stop.empty() && waiting.empty(); }
+  bool empty() const {
+    return place.empty() && stop.empty() && waiting.empty() && looks.empty() &&
+           without_data.empty();
+  }
 };
 
 }  // namespace muster::controller

@@ -90,14 +90,44 @@ struct WorkerFailure {
   bool operator==(const WorkerFailure&) const = default;
 };
 
+// What a worker says of the data of some jobs, which are known by JobNeeds::data.
+struct DataView {
+  uint64_t number = 0;      // of the newest question
+  absl::Duration asked_at;  // since boot
+  bool answered = false;    // that one
+  bool overdue = false;     // not answered for long: ranks go elsewhere until it is
+  // The time of the newest answer, since boot. The infinite past: none came on this stream.
+  absl::Duration seen_at = -absl::InfiniteDuration();
+  std::string fault;        // as DataReport.Verdict.fault
+  std::string error;        // beside a fault
+  std::string fingerprint;  // empty: not known
+  uint32_t failures = 0;    // answers with a fault, in a row
+
+  bool seen() const { return seen_at != -absl::InfiniteDuration(); }
+  bool failed() const { return seen() && !fault.empty(); }
+};
+using DataViews = std::map<std::string, DataView>;  // by JobNeeds::data
+
+// Views of one worker that are kept; the one that was asked for longest ago makes room.
+inline constexpr size_t kMaxDataViews = 256;
+
+// One answer.
+struct DataVerdict {
+  std::string key;
+  uint64_t number = 0;
+  std::string fault;
+  std::string error;
+  std::string fingerprint;
+};
+
 // What is known of a worker since its last message: in memory only, so that a heartbeat writes
 // nothing. A controller that starts anew hears it again.
 struct WorkerPulse {
   uint64_t stream = 0;     // the newest Control stream
   bool connected = false;  // has a Control stream; false after a controller start until its Hello
   bool suspect = false;    // silent for a while, but not for so long that it is lost
-  // Its notice was that its machine goes away, not that something there is in the way: who gave it
-  // to a former controller may still be there.
+  // The machine is going away, as its notice said. False: the agent only drains. A restarted
+  // controller does not know it until the agent says it again.
   bool leaving = false;
   absl::Time last_heartbeat = absl::InfinitePast();  // stored with the row whenever that is written
   absl::Duration last_seen_at;                       // since boot
@@ -109,6 +139,8 @@ struct WorkerPulse {
   // On this stream; null: not said yet, nothing asked yet.
   std::shared_ptr<const RootViews> roots;
   std::shared_ptr<const std::vector<RootToWatch>> watches;
+  bool checks_data = false;               // it answers CheckData
+  std::shared_ptr<const DataViews> data;  // on this stream; null: nothing asked yet
 };
 
 // Stored, but for its pulse.

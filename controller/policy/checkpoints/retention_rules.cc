@@ -38,8 +38,8 @@ class Verifiers {
     return Choose(job, [&](const Worker& worker) { return worker.name != other_than; });
   }
 
-  // The same for a reading, of those that read nothing of the job yet; who could not read it is
-  // asked again only where nobody else can be.
+  // Likewise, but for rereading a checkpoint: a worker that rereads nothing of the job yet. The one
+  // that failed to read it is chosen only if there is no other.
   const Worker* NextReader(const Job& job, const std::string& failed_by) {
     const auto is_free = [&](const Worker& candidate) {
       return reading_.count({job.id, candidate.id}) == 0;

@@ -210,18 +210,14 @@ std::string WhyRootUnseen(const Snapshot& snapshot, const JobNeeds& needs) {
     });
   }
   if (first == nullptr) return "";
-  const uint64_t more = blind - 1;
   // The agent's sentence begins with the root, which is named here already.
   std::string why = WhyUnseenBy(*first, needs.root);
   const std::string prefix = absl::StrCat("checkpoint root ", needs.root, ": ");
   if (why.compare(0, prefix.size(), prefix) == 0) why.erase(0, prefix.size());
   const bool full = SeesRoot(*first, needs);
-  std::string text =
-      absl::StrCat("its checkpoint root ", needs.root,
-                   full ? " cannot be written by worker " : " is not seen by worker ", first->name,
-                   " (", why, ")");
-  if (more > 0) absl::StrAppend(&text, " and ", more, more == 1 ? " other" : " others");
-  return text;
+  return absl::StrCat("its checkpoint root ", needs.root,
+                      full ? " cannot be written by worker " : " is not seen by worker ",
+                      first->name, " (", why, ")", AndOthers(blind - 1));
 }
 
 }  // namespace muster::controller

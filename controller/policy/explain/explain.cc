@@ -15,6 +15,7 @@
 #include "controller/policy/explain/outlook.h"
 #include "controller/policy/explain/queue_position.h"
 #include "controller/policy/explain/what_if.h"
+#include "controller/policy/health/data_sight.h"
 #include "controller/policy/limits/quota.h"
 #include "controller/policy/limits/run_time.h"
 #include "controller/policy/limits/time_limits.h"
@@ -280,7 +281,9 @@ class Inquiry {
     }
     if (found || (!fits && out_.ahead.empty())) return;
     if (out_.ahead.empty()) {
-      Block({.kind = BlockerKind::kOrder, .message = "waits for the scheduler's next round"});
+      const std::string unseen = WhyDataUnseen(*world_, needs(), context_.now);
+      Block({.kind = unseen.empty() ? BlockerKind::kOrder : BlockerKind::kWorkers,
+             .message = unseen.empty() ? "waits for the scheduler's next round" : unseen});
       return;
     }
     const Job& first = *world_->FindJob(out_.ahead.front());
@@ -312,6 +315,7 @@ class Inquiry {
       out_.why_unknown = now.held ? "it is held" : "it is suspended";
       return;
     }
+    context_.settings.awaits_data_looks = false;
     Outlook outlook = LookAhead(real, id_, context_);
     out_.start = outlook.start;
     out_.ranks = std::move(outlook.ranks);
@@ -358,7 +362,10 @@ Explanation ExplainNew(const Snapshot& snapshot, const JobSettings& settings,
                   .attempt = 0,
                   .at = snapshot.LedgerTime(context.now)});
   const std::shared_ptr<const Snapshot> with_it = draft.Finish();
-  return Explain(*with_it, id, context);
+  // Nobody is asked to look at the data of a job that is not there.
+  ScheduleContext looked_at = context;
+  looked_at.settings.awaits_data_looks = false;
+  return Explain(*with_it, id, looked_at);
 }
 
 }  // namespace muster::controller

@@ -86,10 +86,6 @@ struct Supply {
   }
 };
 
-bool IsLostForGood(const Worker& worker, absl::Duration now) {
-  return worker.lost && now - worker.pulse.last_seen_at > kMayReturnWithin;
-}
-
 // Most jobs fit on the first workers: then the others are not looked at.
 bool FitsInOnePool(const Snapshot& snapshot, const JobNeeds& needs, absl::Duration now) {
   std::map<std::string, uint64_t> ranks;  // by pool
@@ -102,6 +98,10 @@ bool FitsInOnePool(const Snapshot& snapshot, const JobNeeds& needs, absl::Durati
 }
 
 }  // namespace
+
+bool IsLostForGood(const Worker& worker, absl::Duration now) {
+  return worker.lost && now - worker.pulse.last_seen_at > kMayReturnWithin;
+}
 
 bool IsUsable(const Worker& worker) { return !worker.lost && !worker.draining && !worker.cordoned; }
 
@@ -199,6 +199,10 @@ Capacity CountCapacity(const Snapshot& snapshot, const JobNeeds& needs) {
     capacity.ready_workers += takes_work && has_slots;
   });
   return capacity;
+}
+
+std::string AndOthers(uint64_t count) {
+  return count == 0 ? "" : absl::StrCat(" and ", count, count == 1 ? " other" : " others");
 }
 
 std::string DescribeNeeds(const JobNeeds& needs) {

@@ -44,10 +44,15 @@ Capacity CountCapacity(const Snapshot& snapshot, const JobNeeds& needs);
 // flag --forget-lost-after.
 inline constexpr absl::Duration kMayReturnWithin = absl::Hours(24);
 
+bool IsLostForGood(const Worker& worker, absl::Duration now);
+
 // OK, or FAILED_PRECONDITION "refused: ..." when the workers known today could never hold the job
 // in one of its pools. Before the first worker of all has come nothing is refused, and neither is
 // wait_for_capacity. `now` is the time since boot.
 absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::Duration now);
+
+// " and 2 others", " and 1 other"; empty for none.
+std::string AndOthers(uint64_t count);
 
 // "2 ranks of 4 GPU slots in pool spot or ondemand (labels: zone=a)"
 std::string DescribeNeeds(const JobNeeds& needs);

@@ -10,6 +10,7 @@
 #include "common/base/rng.h"
 #include "common/base/units.h"
 #include "controller/model/restart_budget.h"
+#include "controller/policy/health/data_sight.h"
 #include "controller/policy/health/eligibility.h"
 #include "controller/policy/health/quarantine_rules.h"
 
@@ -115,6 +116,8 @@ bool CouldRunWithout(const Snapshot& snapshot, const JobNeeds& needs,
   std::map<std::string, uint64_t> ranks;  // by pool
   snapshot.workers.ForEach([&](const Worker& worker) {
     if (!TakesWork(worker, needs) || !CanUseRoot(worker, needs)) return;
+    const DataView* data = DataViewOf(worker, needs.data);
+    if (data != nullptr && IsGivenUp(*data)) return;
     if (without.count(worker.name) != 0) return;
     ranks[worker.facts.pool] += IdleRanks(worker, needs);
   });

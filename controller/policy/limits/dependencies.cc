@@ -1,6 +1,9 @@
 #include "controller/policy/limits/dependencies.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "controller/model/ledger_rules.h"
 
 namespace muster::controller {
 namespace {
@@ -105,6 +108,26 @@ DependencyStatus EvaluateDependencies(const Snapshot& snapshot, const Job& job) 
     if (found.state == DependencyOutlook::kMet) found = std::move(status);
   }
   return found;
+}
+
+absl::Time DependenciesMetAt(const Snapshot& snapshot, const Job& job) {
+  absl::Time met = absl::InfinitePast();
+  if (job.attempt > 0) return met;
+  const auto add = [&met](const Job& other) {
+    if (!other.events.empty()) met = std::max(met, HappenedAt(*other.events.back()));
+  };
+  for (const SchedulingSettings::Dependency& dependency : job.settings->scheduling.after) {
+    const Job* meant = FindMeant(snapshot, dependency);
+    if (meant == nullptr) continue;
+    add(*meant);
+    if (dependency.task.has_value() || meant->array.array_id != meant->id) continue;
+    for (uint64_t id = meant->id + 1;; ++id) {
+      const Job* task = snapshot.FindJob(id);
+      if (task == nullptr || task->array.array_id != meant->id) break;
+      add(*task);
+    }
+  }
+  return met;
 }
 
 }  // namespace muster::controller

@@ -31,4 +31,8 @@ DependencyStatus EvaluateDependency(const Snapshot& snapshot,
 // yet. A job that has been placed before waits for nobody any more.
 DependencyStatus EvaluateDependencies(const Snapshot& snapshot, const Job& job);
 
+// When the last of the jobs ended that this one waited for, in ledger time; InfinitePast: it waited
+// for none, or has been placed before. Requires that its dependencies are met.
+absl::Time DependenciesMetAt(const Snapshot& snapshot, const Job& job);
+
 }  // namespace muster::controller

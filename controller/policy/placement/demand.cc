@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/policy/health/data_sight.h"
 #include "controller/policy/health/eligibility.h"
 
 namespace muster::controller {
@@ -25,16 +27,16 @@ Demand::Demand(JobNeeds needs)
     : needs_(std::move(needs)),
       picky_(!needs_.selector.empty() || !needs_.exclude.empty() || !needs_.gpu_type.empty() ||
              needs_.commands || needs_.image != JobNeeds::Image::kNone),
-      rooted_(!needs_.root.empty()),
+      looks_(!needs_.root.empty() || !needs_.data.empty()),
       only_slots_(needs_.cpus_per_rank == 0 && needs_.memory_per_rank == 0 &&
                   needs_.gpu_type.empty()) {}
 
 std::string Demand::KeyOf(const JobNeeds& needs) {
-  std::string key =
-      absl::StrCat(needs.min_ranks, ",", needs.max_ranks, ",", static_cast<int>(needs.slot_kind),
-                   ",", needs.slots_per_rank, ",", needs.cpus_per_rank, ",", needs.memory_per_rank,
-                   ",", needs.wait_for_capacity, ",", needs.commands, ",",
-                   static_cast<int>(needs.image), ",", needs.gpu_type, "\n", needs.root, "\n");
+  std::string key = absl::StrCat(
+      needs.min_ranks, ",", needs.max_ranks, ",", static_cast<int>(needs.slot_kind), ",",
+      needs.slots_per_rank, ",", needs.cpus_per_rank, ",", needs.memory_per_rank, ",",
+      needs.wait_for_capacity, ",", needs.commands, ",", static_cast<int>(needs.image), ",",
+      needs.gpu_type, "\n", needs.root, "\n", needs.data, "\n");
   for (const JobNeeds::Pool& pool : needs.pools) {
     absl::StrAppend(&key, pool.name, "@", absl::ToInt64Milliseconds(pool.after), "\n");
   }
@@ -48,14 +50,21 @@ void Demand::Refresh(const WorkerIndex& index) {
   fresh_ = true;
   facts_version_ = index.facts_version();
   when_idle_.clear();
-  if (!picky_ && !rooted_) return;
+  if (!picky_ && !looks_) return;
   eligible_ = IdSet();
   all_eligible_ = true;
+  data_ruled_out_ = false;
+  std::vector<const Worker*> workers;
   for (uint64_t id = 0; id < index.nodes(); ++id) {
-    const Worker* worker = index.node(id).worker;
-    if (worker == nullptr) continue;
+    if (index.node(id).worker != nullptr) workers.push_back(index.node(id).worker);
+  }
+  const DataSight data(needs_.data, workers);
+  for (const Worker* worker : workers) {
+    const uint64_t id = worker->id;
     const bool suits = IsEligible(*worker, needs_);
-    const bool can_use = CanUseRoot(*worker, needs_);
+    const bool ruled_out = data.RulesOut(*worker);
+    const bool can_use = CanUseRoot(*worker, needs_) && !ruled_out;
+    if (suits && ruled_out && TakesWork(*worker)) data_ruled_out_ = true;
     if (suits && can_use) eligible_.Add(id);
     // One that takes no work now may be able to use it when it does.
     if (!suits || (!can_use && TakesWork(*worker))) all_eligible_ = false;
@@ -63,9 +72,15 @@ void Demand::Refresh(const WorkerIndex& index) {
 }
 
 const IdSet* Demand::Eligible(const WorkerIndex& index) {
-  if (!picky_ && !rooted_) return nullptr;
+  if (!picky_ && !looks_) return nullptr;
   Refresh(index);
   return all_eligible_ ? nullptr : &eligible_;
+}
+
+bool Demand::IsDataRuledOut(const WorkerIndex& index) {
+  if (needs_.data.empty()) return false;
+  Refresh(index);
+  return data_ruled_out_;
 }
 
 uint32_t Demand::RanksOn(const WorkerIndex::Node& node) const {

@@ -30,6 +30,9 @@ class Demand {
 
   // The workers that may hold ranks of it, whatever is free there; null: all of the pool.
   const IdSet* Eligible(const WorkerIndex& index);
+  // Whether one of the workers that take work and suit it is ruled out for what it says of its
+  // data.
+  bool IsDataRuledOut(const WorkerIndex& index);
   // How many ranks fit on the worker now.
   uint32_t RanksOn(const WorkerIndex::Node& node) const;
   // How many would fit on the usable workers of the partition if all were idle.
@@ -44,13 +47,14 @@ class Demand {
   void Refresh(const WorkerIndex& index);
 
   const JobNeeds needs_;
-  bool picky_;   // by the workers' facts, not every one of the pool will do
-  bool rooted_;  // and each must see its checkpoint root
+  bool picky_;  // by the workers' facts, not every one of the pool will do
+  bool looks_;  // and each must see its checkpoint root, or its data
   bool only_slots_;
   uint64_t facts_version_ = 0;
   bool fresh_ = false;
   IdSet eligible_;
   bool all_eligible_ = false;
+  bool data_ruled_out_ = false;
   std::map<int, uint64_t> when_idle_;  // by partition
 };
 

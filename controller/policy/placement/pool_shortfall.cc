@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/units.h"
 #include "controller/policy/checkpoints/root_rules.h"
+#include "controller/policy/health/data_sight.h"
 #include "controller/policy/health/eligibility.h"
 
 namespace muster::controller {
@@ -97,7 +98,7 @@ Ranks CountFree(const Worker& worker, const JobNeeds& needs, uint64_t free_slots
   return ranks;
 }
 
-void CountWorker(const Worker& worker, const JobNeeds& needs, Tally& tally) {
+void CountWorker(const Worker& worker, const JobNeeds& needs, const DataSight& data, Tally& tally) {
   const FreeSlots slots = CountSlots(worker, needs);
   const bool takes_work = TakesWork(worker);
   if (!IsEligible(worker, needs)) {
@@ -117,10 +118,12 @@ void CountWorker(const Worker& worker, const JobNeeds& needs, Tally& tally) {
     return;
   }
   if (slots.all == 0) return;
-  if (!takes_work || !CanUseRoot(worker, needs)) {
+  if (!takes_work || !CanUseRoot(worker, needs) || data.RulesOut(worker)) {
     Tally ignored;
-    tally.away.push_back(absl::StrCat(
-        worker.name, " (", takes_work ? WhyUnseenBy(worker, needs.root) : WhyAway(worker), ")"));
+    const std::string why = !takes_work                  ? WhyAway(worker)
+                            : !CanUseRoot(worker, needs) ? WhyUnseenBy(worker, needs.root)
+                                                         : data.WhyRuledOut(worker);
+    tally.away.push_back(absl::StrCat(worker.name, " (", why, ")"));
     tally.away_slots += slots.all;
     tally.away_ranks += CountFree(worker, needs, slots.matching, ignored).in_all;
     tally.away_idle_ranks += IdleRanks(worker, needs);
@@ -272,8 +275,9 @@ class ShortfallNaming {
 std::vector<Blocker> ShortfallInPool(const Snapshot& snapshot, const JobNeeds& needs,
                                      const std::string& pool) {
   Tally tally;
+  const DataSight data(needs.data, snapshot);
   snapshot.workers.ForEach([&](const Worker& worker) {
-    if (worker.facts.pool == pool) CountWorker(worker, needs, tally);
+    if (worker.facts.pool == pool) CountWorker(worker, needs, data, tally);
   });
   if (tally.now.in_all >= needs.min_ranks) return {};
   return ShortfallNaming(tally, needs, pool).Run();

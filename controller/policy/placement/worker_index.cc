@@ -91,6 +91,8 @@ void WorkerIndex::Put(const Worker& worker, absl::Time now, absl::Duration incid
   const bool same = node.worker != nullptr && node.usable == usable &&
                     node.takes_work == TakesWork(worker) &&
                     node.worker->pulse.roots == worker.pulse.roots &&
+                    node.worker->pulse.data == worker.pulse.data &&
+                    node.worker->pulse.checks_data == worker.pulse.checks_data &&
                     (&node.worker->facts == &worker.facts || node.worker->facts == worker.facts);
   if (!same) ++facts_version_;
   if (node.worker != nullptr) Count(worker.id, -1);

@@ -78,7 +78,7 @@ class WorkerIndex {
   size_t nodes() const { return nodes_.size(); }
 
   // Grows whenever what the workers are, who of them is usable or takes work, or which checkpoint
-  // roots they see has changed.
+  // roots or data they see has changed.
   uint64_t facts_version() const { return facts_version_; }
 
   // Requires that the slots are free.

@@ -1,5 +1,6 @@
 #include "controller/policy/queue/admission.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -73,6 +74,16 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
     admission.again_at = job.not_before_at;
   }
   return admission;
+}
+
+absl::Duration AdmittedSince(const Snapshot& snapshot, const Job& job, absl::Duration now,
+                             absl::Time wall) {
+  absl::Duration since = job.not_before_at;
+  const absl::Time met = DependenciesMetAt(snapshot, job);
+  if (met > absl::InfinitePast()) since = std::max(since, snapshot.SinceBoot(met));
+  const absl::Time begin = job.settings->scheduling.begin;
+  if (begin > absl::InfinitePast()) since = std::max(since, now - (wall - begin));
+  return since;
 }
 
 absl::Duration Waited(const Job& job, absl::Time now) {

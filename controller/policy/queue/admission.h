@@ -28,11 +28,16 @@ struct Admission {
 
 Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext& context);
 
-// How long the job has waited, as its fall-back pools count it: in this wait, and in those before
-// the attempts that it lost or that were resized, since it goes on after them where it was. What
-// made way, was suspended or requeued waits anew. Of a job that has not gone back to the queue yet:
-// what it will have waited then, if it is resized or fails. Infinite where nobody knows since when.
-// `now` here and below is ledger time.
+// The time, since boot, from which an admitted job waits only for slots and data. Checks of its
+// data from before do not count: a job that it depended on may have written the data later. `now`
+// is since boot, and `wall` the same moment by the wall clock.
+absl::Duration AdmittedSince(const Snapshot& snapshot, const Job& job, absl::Duration now,
+                             absl::Time wall);
+
+// The wait that opens a job's fall-back pools. It adds up over attempts that failed or were
+// resized; preemption, suspension and a requeue begin it anew. For a job that still has an attempt
+// it is the wait that the job would have if that one failed now. Infinite: the start of the wait is
+// unknown. `now` here and below is ledger time.
 absl::Duration Waited(const Job& job, absl::Time now);
 
 // Whether the job has waited long enough for this one of its pools, now. A job of one pool need

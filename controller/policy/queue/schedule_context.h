@@ -30,6 +30,9 @@ struct ScheduleSettings {
   // Workers on which failures began within this time come last.
   absl::Duration incident_window = kIncidentWindow;
   ElasticSettings elastic = {};
+  // A gang is placed only where its data have been looked at. False: as if they had been, for a
+  // forecast.
+  bool awaits_data_looks = true;
 };
 
 struct ScheduleContext {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/policy/placement/placement.h"
+#include "controller/policy/stages/data_looks.h"
 #include "controller/policy/stages/hold_back.h"
 
 namespace muster::controller {
@@ -85,6 +86,10 @@ bool Start(Round& round, QueueWalk& walk, const Candidate& candidate, int partit
            std::vector<Grant> grants) {
   if (grants.empty()) return false;
   if (candidate.reserve_only) {
+    KeepForSoon(round, candidate, partition, std::move(grants));
+    return true;
+  }
+  if (AwaitsDataLooks(round, candidate.job, grants)) {
     KeepForSoon(round, candidate, partition, std::move(grants));
     return true;
   }

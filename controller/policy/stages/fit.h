@@ -13,8 +13,8 @@ namespace muster::controller {
 // if a gang of the same size fits on the others. Empty: too few fit, and nothing was taken.
 std::vector<Grant> Fit(Round& round, const Candidate& candidate, int partition, uint32_t max_ranks);
 
-// Puts the gang into the plan, or reserves the slots for one that may only start soon; `grants`
-// were taken out of the index. False: there are none.
+// Puts the gang into the plan, or reserves the slots for one that may only start soon, or whose
+// data must be looked at there first; `grants` were taken out of the index. False: there are none.
 bool Start(Round& round, QueueWalk& walk, const Candidate& candidate, int partition,
            std::vector<Grant> grants);
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "controller/model/ledger_rules.h"
 #include "controller/policy/placement/elastic.h"
 #include "controller/policy/placement/placement.h"
+#include "controller/policy/stages/data_looks.h"
 #include "controller/policy/stages/fit.h"
 #include "controller/policy/stages/hold_back.h"
 #include "controller/policy/stages/releases.h"
@@ -19,6 +21,7 @@ namespace {
 struct Regrowth {
   int partition = -1;
   uint32_t ranks = 0;
+  std::vector<Grant> grants = {};
 };
 
 // Whether a rank of the job could be put there and nobody waits for the slots.
@@ -38,17 +41,19 @@ std::vector<Release> OwnSlots(const Round& round, const Job& job, SlotKind kind)
 }
 
 // As the other stages would place it if it gave its slots back now.
-Regrowth PlaceIfStopped(Round& round, const Job& job, const std::vector<int>& partitions) {
-  Demand demand(job.settings->needs);
+Regrowth PlaceIfStopped(Round& round, const Job& job, Demand& demand,
+                        const std::vector<int>& partitions) {
   const std::vector<Release> own = OwnSlots(round, job, demand.kind());
   for (const Release& release : own) round.index.Give(release.grant, demand.kind());
   Regrowth next;
   for (int partition : partitions) {
-    const std::vector<Grant> grants =
+    std::vector<Grant> grants =
         FitGang(round.index, partition, demand, RanksWithinQuotasIfStopped(round, job));
     if (grants.empty()) continue;
     GiveBack(round.index, demand.kind(), grants);
-    next = {.partition = partition, .ranks = SlotsOf(grants) / demand.needs().slots_per_rank};
+    next = {.partition = partition,
+            .ranks = SlotsOf(grants) / demand.needs().slots_per_rank,
+            .grants = std::move(grants)};
     break;
   }
   for (auto release = own.rbegin(); release != own.rend(); ++release) {
@@ -75,9 +80,12 @@ void GrowElastic(Round& round) {
       round.RunAgainIn(settings.grow_after - age);
       continue;
     }
-    const Regrowth next = PlaceIfStopped(round, job, partitions);
+    Demand demand(job.settings->needs);
+    LookFurther(round, job, demand);
+    const Regrowth next = PlaceIfStopped(round, job, demand, partitions);
     if (next.partition < 0 || !may_use(next.partition)) continue;
     if (!IsWorthGrowing(round.snapshot, job, next.ranks, settings, round.LedgerNow())) continue;
+    if (AwaitsDataLooks(round, job, next.grants)) continue;
     done.insert(next.partition);
     const uint32_t more_ranks = next.ranks - static_cast<uint32_t>(job.current->ranks.size());
     round.QuotasOf(job.settings->project)

@@ -1,5 +1,6 @@
 #include "controller/policy/stages/preempt.h"
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "controller/policy/placement/elastic.h"
 #include "controller/policy/placement/placement.h"
 #include "controller/policy/placement/plan_preemption.h"
+#include "controller/policy/stages/data_looks.h"
+#include "controller/policy/stages/fit.h"
 #include "controller/policy/stages/releases.h"
 #include "controller/policy/stages/reserve.h"
 
@@ -28,6 +31,40 @@ bool IsHopeless(const Round& round, int32_t priority) {
 void Stop(Round& round, std::vector<StopGang> stops, int partition) {
   ReleaseAtOnce(round, stops, partition);
   std::move(stops.begin(), stops.end(), std::back_inserter(round.decision.plan.stop));
+}
+
+// What the gangs hold there that are stopped for the candidate, or leave already.
+std::vector<Release> HeldByLeaving(const Round& round, const std::vector<StopGang>& stops,
+                                   int partition) {
+  std::vector<Release> held;
+  const auto collect = [&](uint64_t id) {
+    const Job& job = *round.snapshot.FindJob(id);
+    CollectReleases(round, job, round.context.wall, partition, held);
+  };
+  for (const StopGang& stop : stops) collect(stop.job_id);
+  for (const auto& [end, id] : round.running.ends()) {
+    if (end != absl::InfinitePast()) break;
+    collect(id);
+  }
+  return held;
+}
+
+// Whether the candidate's data must be looked at first on workers that it would come to when the
+// gangs have left: nobody is stopped for data that may not be there.
+bool AwaitsLooksOnceGone(Round& round, const Candidate& candidate, int partition,
+                         const std::vector<StopGang>& stops) {
+  const bool may_await = !candidate.needs().data.empty() && round.settings.awaits_data_looks;
+  if (stops.empty() || !may_await) return false;
+  Demand& demand = candidate.demand();
+  const std::vector<Release> held = HeldByLeaving(round, stops, partition);
+  for (const Release& release : held) round.index.Give(release.grant, demand.kind());
+  const std::vector<Grant> grants =
+      Fit(round, candidate, partition, std::max(candidate.max_ranks, candidate.needs().min_ranks));
+  GiveBack(round.index, demand.kind(), grants);
+  for (auto release = held.rbegin(); release != held.rend(); ++release) {
+    round.index.Take(release->grant, demand.kind());
+  }
+  return AwaitsDataLooks(round, candidate.job, grants);
 }
 
 // Requests a round when an elastic gang of the same priority reaches shrink_after.
@@ -57,6 +94,7 @@ Reservation Preempt(Round& round, const Candidate& candidate, int partition,
       PlanPreemption(round.snapshot, round.index, {candidate.job, demand, partition},
                      round.settings.elastic, round.LedgerNow());
   if (stops.empty()) AwaitShrinking(round, priority);
+  if (AwaitsLooksOnceGone(round, candidate, partition, stops)) stops.clear();
   Stop(round, std::move(stops), partition);
   return Reserve(round.index, partition, demand, round.context.wall, ReleasesOf(round, partition));
 }
@@ -71,6 +109,7 @@ bool PreemptOwnProject(Round& round, const Candidate& candidate, const SlotsOver
         PlanPreemptionWithinQuota(round.snapshot, round.index, {candidate.job, demand, partition},
                                   over, round.settings.elastic, round.LedgerNow());
     if (!stops.has_value()) continue;
+    if (AwaitsLooksOnceGone(round, candidate, partition, *stops)) return false;
     Stop(round, *std::move(stops), partition);
     TakeReservation(
         round, candidate, partition,

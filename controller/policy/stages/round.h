@@ -27,15 +27,22 @@
 
 namespace muster::controller {
 
-// The waiting jobs that were considered since the last round that came to the end of the queue, or
-// filled its plan. A queue that is too long for one round takes several: each begins at the front,
-// and after half of its looks passes over these.
+// A queue that is too long for one round takes several. Each begins at the front of the queue, and
+// once half of its budget is used it skips the jobs that earlier rounds have considered: these. A
+// round that reaches the end of the queue, or fills its plan, forgets them.
 struct Considered {
   std::unordered_set<uint64_t> jobs;
   std::unordered_set<std::string> groups;  // by key: all jobs of theirs
   // Those among them that are considered again in each round, since slots or quotas are reserved
   // for them: what came later would take these otherwise. With the keys of their groups.
   std::unordered_map<uint64_t, std::string> holders;
+};
+
+// The jobs for which all workers were checked for data that are due again (stages/data_looks).
+// Later rounds skip them until all jobs have had their turn.
+struct FurtherLooks {
+  std::unordered_set<uint64_t> done;
+  absl::Duration due_at = absl::InfiniteDuration();  // since boot: when one of them is due again
 };
 
 // The input of a round. All of it outlives the round.
@@ -46,6 +53,7 @@ struct RoundInput {
   const JobQueue& queue;
   const RunningJobs& running;
   Considered& considered;  // by the rounds before this one
+  FurtherLooks& further_looks;
 };
 
 struct PartitionState {
@@ -76,6 +84,7 @@ struct Round {
         index(input.index),
         queue(input.queue),
         running(input.running),
+        further_looks(input.further_looks),
         partitions(input.index.partitions()) {}
 
   absl::Time LedgerNow() const { return snapshot.LedgerTime(context.now); }
@@ -94,6 +103,7 @@ struct Round {
   WorkerIndex& index;
   const JobQueue& queue;
   const RunningJobs& running;
+  FurtherLooks& further_looks;
 
   Decision decision;
   std::vector<PartitionState> partitions;             // by the index's partition number
@@ -105,6 +115,8 @@ struct Round {
   // By group and partition, as it was when first asked.
   std::map<std::pair<const JobGroup*, int>, bool> could_backfill;
   uint32_t backfill_tries = 0;
+  std::set<std::pair<uint64_t, std::string>> looks;  // in the plan: by worker and data
+  uint32_t further_looks_now = 0;                    // jobs for which it would look further
   // Reasons given in this round, unchanged ones included; those of ExplainBlocked are not counted.
   uint32_t wait_reasons = 0;
 };

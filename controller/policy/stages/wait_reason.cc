@@ -1,10 +1,14 @@
 #include "controller/policy/stages/wait_reason.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "controller/policy/checkpoints/root_rules.h"
+#include "controller/policy/health/data_sight.h"
 #include "controller/policy/stages/preempt.h"
 
 namespace muster::controller {
@@ -72,23 +76,43 @@ std::string WhoElseGets(const Round& round, const Candidate& candidate, const Id
   return text;
 }
 
-// What stands behind "needs 2 GPUs: 1 of 8 free".
-std::string Details(const Round& round, const Candidate& candidate, const Supply& supply) {
+// What keeps the candidate off workers that are there, each ended by "; ": a list shows no more
+// than the first words, so that what somebody can mend comes before the count of slots. A worker
+// that would make no difference comes behind: then the slots are what it waits for.
+struct Obstacles {
+  std::string first;
+  std::string behind;
+};
+Obstacles FindObstacles(const Round& round, const Candidate& candidate, const Supply& supply) {
   const JobNeeds& needs = candidate.needs();
+  Obstacles found;
+  if (needs.commands && supply.all.usable_slots == 0) {
+    found.first = needs.image == JobNeeds::Image::kNone
+                      ? "only workers with --allow-commands run users' own code; "
+                      : "only workers with --allow-commands and a container runtime run commands "
+                        "in an image; ";
+  }
+  std::string unseen;
+  const std::string unlooked = WhyDataUnseen(round.snapshot, needs, round.context.now);
+  if (!unlooked.empty()) absl::StrAppend(&unseen, unlooked, "; ");
+  const std::string no_root = WhyRootUnseen(round.snapshot, needs);
+  if (!no_root.empty()) absl::StrAppend(&unseen, no_root, "; ");
+  if (unseen.empty()) return found;
+  const uint64_t wanted = uint64_t{std::max(needs.min_ranks, 1u)} * needs.slots_per_rank;
+  const bool decides = supply.all.usable_slots < wanted ||
+                       CapacityFor(round, candidate, /*eligible=*/nullptr).free_slots >= wanted;
+  (decides ? found.first : found.behind) += unseen;
+  return found;
+}
+
+// What stands behind "needs 2 GPUs: 1 of 8 free".
+std::string Details(const Round& round, const Candidate& candidate, absl::string_view obstacles) {
   std::string text;
   for (const ReservedJob& reserved : round.decision.reserved) {
     if (reserved.job_id != candidate.job.id || reserved.start == absl::InfiniteFuture()) continue;
     absl::StrAppend(&text, "; enough should be free at ", UtcMinute(reserved.start));
   }
-  if (needs.commands && supply.all.usable_slots == 0) {
-    absl::StrAppend(&text, needs.image == JobNeeds::Image::kNone
-                               ? "; only workers with --allow-commands run users' own code"
-                               : "; only workers with --allow-commands and a container "
-                                 "runtime run commands in an image");
-  }
-  if (const std::string unseen = WhyRootUnseen(round.snapshot, needs); !unseen.empty()) {
-    absl::StrAppend(&text, "; ", unseen);
-  }
+  if (absl::ConsumeSuffix(&obstacles, "; ")) absl::StrAppend(&text, "; ", obstacles);
   return absl::StrCat(text, PreemptedFor(round, candidate.job.id));
 }
 
@@ -134,8 +158,14 @@ void ExplainWait(Round& round, const Candidate& candidate, const Supply& supply,
       reserved_for == 0 ? lacks
                         : absl::StrCat("waits behind job ", reserved_for, "; needs ", needs);
   const bool is_behind = reserved_for != 0 && reserved_for != candidate.job.id;
-  SetWaitReason(round, candidate.job,
-                is_behind ? follows : absl::StrCat(lacks, Details(round, candidate, supply)));
+  if (is_behind) {
+    SetWaitReason(round, candidate.job, follows);
+  } else {
+    const Obstacles obstacles = FindObstacles(round, candidate, supply);
+    SetWaitReason(
+        round, candidate.job,
+        absl::StrCat(obstacles.first, lacks, Details(round, candidate, obstacles.behind)));
+  }
   if (for_group) SetWaitReasonOfRest(round, candidate, follows);
 }
 

@@ -176,6 +176,8 @@ absl::Status Control(Draft& draft, uint64_t id, const ControlJob& event, QueueGa
     case ControlJob::Verb::kHold:
     case ControlJob::Verb::kRelease:
       edited.held = event.verb == ControlJob::Verb::kHold;
+      // What was found of its data before counts no more: somebody may have mended them meanwhile.
+      if (!edited.held) edited.not_before_at = std::max(edited.not_before_at, context.now_at);
       return absl::OkStatus();
     case ControlJob::Verb::kSuspend:
       edited.suspending = edited.state == JobState::kRecovering;

@@ -7,9 +7,11 @@
 
 #include "common/base/check.h"
 #include "controller/policy/checkpoints/resume_rules.h"
+#include "controller/policy/health/data_sight.h"
 #include "controller/policy/health/eligibility.h"
 #include "controller/policy/limits/quota.h"
 #include "controller/policy/queue/admission.h"
+#include "controller/rules/jobs/data_look_rules.h"
 #include "controller/rules/jobs/job_driver.h"
 #include "controller/rules/jobs/preemption_rules.h"
 #include "controller/rules/rules.h"
@@ -55,6 +57,7 @@ bool StillFits(const Snapshot& snapshot, const PlaceGang& gang, const ScheduleCo
   if (WhyNothingToResume(snapshot, *job).has_value()) return false;
   const JobNeeds& needs = job->settings->needs;
   if (gang.ranks.size() < needs.min_ranks || gang.ranks.size() > needs.max_ranks) return false;
+  std::set<std::string> fingerprints;
   std::map<uint64_t, uint32_t> ranks_on;  // by worker
   std::set<std::pair<uint64_t, uint32_t>> seen;
   std::set<std::string> pools;
@@ -62,6 +65,11 @@ bool StillFits(const Snapshot& snapshot, const PlaceGang& gang, const ScheduleCo
     const Worker* worker = snapshot.FindWorker(rank.worker);
     if (worker == nullptr || !TakesWork(*worker, needs)) return false;
     if (!CanUseRoot(*worker, needs)) return false;
+    // What most workers found has been compared with it already.
+    const DataStanding standing = StandingByItself(*worker, needs.data, context.now);
+    if (standing != DataStanding::kSound) return false;
+    const DataView* view = DataViewOf(*worker, needs.data);
+    if (view != nullptr && !view->fingerprint.empty()) fingerprints.insert(view->fingerprint);
     if (rank.slots.size() != needs.slots_per_rank) return false;
     pools.insert(worker->facts.pool);
     ++ranks_on[worker->id];
@@ -77,7 +85,7 @@ bool StillFits(const Snapshot& snapshot, const PlaceGang& gang, const ScheduleCo
   for (const auto& [id, ranks] : ranks_on) {
     if (!HasCpusAndMemory(*snapshot.workers.Find(id), needs, ranks)) return false;
   }
-  return pools.size() == 1;
+  return pools.size() == 1 && fingerprints.size() <= 1;
 }
 
 void Place(Draft& draft, const PlaceGang& gang, const RuleContext& context) {
@@ -126,12 +134,17 @@ void Place(Draft& draft, const PlaceGang& gang, const RuleContext& context) {
 }  // namespace
 
 EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& context) {
+  EventResult result;
   QuotaGate quotas(draft);
   const ScheduleContext admission{.now = context.now_at, .wall = context.now};
   for (const StopGang& stop : event.plan.stop) StopRunningGang(draft, stop, context);
   for (const PlaceGang& gang : event.plan.place) {
-    // The state changed meanwhile: the scheduler decides again at the next version.
-    if (!StillFits(draft.view(), gang, admission) || !quotas.Pass(gang)) continue;
+    // The state changed meanwhile, or what was found of its data is too old by now: the scheduler
+    // decides again.
+    if (!StillFits(draft.view(), gang, admission) || !quotas.Pass(gang)) {
+      result.partly_void = true;
+      continue;
+    }
     Place(draft, gang, context);
     const absl::Status placed = DriveJob(
         draft, gang.job_id,
@@ -143,7 +156,9 @@ EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& cont
     if (job == nullptr || job->state != JobState::kPending) continue;
     draft.ShowMessage(waiting.job_id, waiting.message);
   }
-  return {};
+  AskForDataLooks(draft, event.plan.looks, context);
+  EndJobsWithoutData(draft, event.plan.without_data, context);
+  return result;
 }
 
 }  // namespace muster::controller

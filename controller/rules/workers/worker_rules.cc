@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/base/units.h"
 #include "controller/model/ledger_rules.h"
@@ -13,6 +14,7 @@
 #include "controller/rules/jobs/progress_rules.h"
 #include "controller/rules/rules.h"
 #include "controller/rules/workers/report_gate.h"
+#include "controller/rules/workers/restore_rules.h"
 #include "controller/rules/workers/worker_name_rules.h"
 #include "controller/rules/workers/worker_quarantine_rules.h"
 
@@ -207,8 +209,18 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
     const absl::Status may_take = MayTakeName(*known, event);
     if (!may_take.ok()) return Refuse(may_take);
   }
+  const bool is_of_before =
+      context.restored != nullptr && IsOfBeforeTheRestore(draft.view(), *context.restored, event);
+  if (is_of_before && !context.restored->accepted) {
+    const std::vector<std::string> unknown =
+        UnknownToBackup(draft.view(), *context.restored, event);
+    if (!unknown.empty()) {
+      return Refuse(absl::AbortedError(
+          absl::StrCat(kHeldHello, "worker ", event.worker, ": ", absl::StrJoin(unknown, "; "))));
+    }
+  }
   // Final for the agent (worker/agent/connection/session.cc): its next life has no such memory.
-  if (has_seen_this && HasSeenNewerState(draft.view(), known, event)) {
+  if (has_seen_this && !is_of_before && HasSeenNewerState(draft.view(), known, event)) {
     return Refuse(absl::AlreadyExistsError(
         absl::StrCat("worker ", event.worker,
                      " has worked for a newer state of this controller, whose data"
@@ -247,9 +259,12 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
   pulse.use = nullptr;
   pulse.roots = nullptr;
   pulse.watches = nullptr;
+  pulse.checks_data = event.checks_data;
+  pulse.data = nullptr;
   draft.WakeLoops();
   if (!context.disk_full) EndQuarantineIfDue(draft, id, context);
   ReleaseForgotten(draft, id, event.ranks, context);
+  if (is_of_before) EndRanksThatAreGone(draft, id, event, context);
   EventResult result;
   result.stale = StaleOnes(draft.view(), event);
   TakeRankStatuses(draft, id, event.ranks, context.now_at);
@@ -281,6 +296,7 @@ EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleCo
   pulse.last_seen_at = context.now_at;
   if (event.use != nullptr) pulse.use = event.use;
   if (event.roots != nullptr) TakeRootViews(draft, id, *event.roots);
+  TakeDataVerdicts(draft, id, event.data, context);
   // What needs storage is done with a later heartbeat.
   if (!context.disk_full) {
     EndQuarantineIfDue(draft, id, context);

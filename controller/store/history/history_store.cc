@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
@@ -18,6 +19,9 @@
 
 namespace muster::controller {
 namespace {
+
+// Of a copy: so that who waits for the mutex gets it.
+constexpr absl::Duration kBetweenPieces = absl::Milliseconds(1);
 
 // Ids that one call of a walk looks at: some milliseconds.
 constexpr uint64_t kMostLookedAt = 20'000;
@@ -55,6 +59,21 @@ absl::StatusOr<std::unique_ptr<HistoryStore>> HistoryStore::Open(const SqliteOpt
   // Also for what it reads: a broken table shows now, where the file can be set aside.
   MUSTER_RETURN_IF_ERROR(store->HighestIds().status());
   return store;
+}
+
+absl::Status HistoryStore::CopyTo(const std::string& path) {
+  {
+    MutexLock lock(mutex_);
+    MUSTER_RETURN_IF_ERROR(database_->BeginCopy(path));
+  }
+  while (true) {
+    {
+      MutexLock lock(mutex_);
+      MUSTER_ASSIGN_OR_RETURN(const bool whole, database_->StepCopy());
+      if (whole) return absl::OkStatus();
+    }
+    absl::SleepFor(kBetweenPieces);
+  }
 }
 
 template <typename Write>

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,9 @@ class HistoryStore final : public History {
   // longest finished first and about `most` at once: those that finished by `horizon` (ledger
   // time), and any while more than `bound` are here. An array goes whole. Returns how many went.
   absl::StatusOr<size_t> RemoveOldest(absl::Time horizon, size_t bound, size_t most);
+
+  // Copies history.db to a new file, a piece at a time; others get at it in between. Blocks.
+  absl::Status CopyTo(const std::string& path);
 
   // The highest ids that are here; 0: none.
   struct Highest {

@@ -438,6 +438,12 @@ absl::StatusOr<bool> MetricsStore::RemoveRows(const char* sql, uint64_t job_id) 
 
 absl::Status MetricsStore::SetMaxBytes(uint64_t max_bytes) { return db_->SetMaxBytes(max_bytes); }
 
+absl::Status MetricsStore::BeginCopy(const std::string& path) {
+  return db_->BeginCopy(path);
+}
+
+absl::StatusOr<bool> MetricsStore::StepCopy() { return db_->StepCopy(); }
+
 absl::Status MetricsStore::CheckpointAbove(uint64_t wal_bytes) {
   return db_->CheckpointAbove(wal_bytes);
 }

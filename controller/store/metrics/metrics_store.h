@@ -61,9 +61,11 @@ class MetricsStore {
     point_budget_.SetBytes(bytes);
     rollup_budget_.SetBytes(bytes / RollupBudget::kPart);
   }
-  // As SqliteDatabase::SetMaxBytes and CheckpointAbove.
+  // As SqliteDatabase's.
   absl::Status SetMaxBytes(uint64_t max_bytes);
   absl::Status CheckpointAbove(uint64_t wal_bytes);
+  absl::Status BeginCopy(const std::string& path);
+  absl::StatusOr<bool> StepCopy();
 
  private:
   struct Marks {

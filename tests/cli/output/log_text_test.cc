@@ -76,5 +76,20 @@ TEST(LogText, ALineWithoutEndIsPrintedInPieces) {
   EXPECT_EQ(text.Rest(), "");
 }
 
+TEST(LogText, OnlyLinesThatAreWantedArePrinted) {
+  LogText text(/*prefix=*/true, /*tame=*/false,
+               [](absl::string_view line) { return line.find("loss") != line.npos; });
+  v1::StreamLogsResponse chunk;
+  chunk.set_attempt(1);
+  chunk.set_text("begin\nlo");
+  EXPECT_EQ(text.Lines(chunk), "");
+  chunk.set_text("ss 0.5\nend\n");
+  EXPECT_EQ(text.Lines(chunk), "a1.r0 | loss 0.5\n") << "a line in pieces is one line";
+  chunk.set_lost_bytes(7);
+  chunk.set_text("last loss");
+  EXPECT_EQ(text.Lines(chunk), "a1.r0 | [7 bytes of output are lost here]\n");
+  EXPECT_EQ(text.Rest(), "a1.r0 | last loss\n");
+}
+
 }  // namespace
 }  // namespace muster::cli

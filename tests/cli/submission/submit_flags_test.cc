@@ -81,6 +81,22 @@ TEST(SubmitFlagsTest, EachFlagIsAFieldOfTheSpec) {
   EXPECT_EQ(spec.per_rank().memory(), "16GiB");
 }
 
+TEST(SubmitFlagsTest, SetTakesRanksAsTheFlagDoes) {
+  SubmitFlags flags;
+  flags.sets = {"ranks=1:3"};
+  ASSERT_OK_AND_ASSIGN(v1::JobSpec spec, SpecWith(flags));
+  EXPECT_EQ(spec.ranks().min(), 1u);
+  EXPECT_EQ(spec.ranks().max(), 3u);
+  flags.sets = {"ranks={min: 2, max: 5}"};
+  ASSERT_OK_AND_ASSIGN(spec, SpecWith(flags));
+  EXPECT_EQ(spec.ranks().max(), 5u) << "as YAML has it";
+  flags.sets = {"ranks=4"};
+  ASSERT_OK_AND_ASSIGN(spec, SpecWith(flags));
+  EXPECT_EQ(spec.ranks().min(), 4u);
+  flags.sets = {"ranks=3:x"};
+  EXPECT_THAT(SpecWith(flags), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(SubmitFlagsTest, CheckpointsMayComeByTimeAlone) {
   SubmitFlags flags;
   flags.checkpoint_every.emplace("5m");

@@ -59,9 +59,5 @@ TEST(BlockHasherTest, OnlyExactHexIsAHash) {
   EXPECT_FALSE(HashFromHex("g9aa06d3014798d86001c324468d497f").has_value());
 }
 
-TEST(BlockHasherTest, GivesThePublishedSha256) {
-  EXPECT_EQ(Sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-}
-
 }  // namespace
 }  // namespace muster

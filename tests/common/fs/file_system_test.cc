@@ -172,5 +172,14 @@ TEST_F(FileSystemTest, AnAtomicWriteThatFailsAnywhereLeavesTheOldFileAndNoOther)
   }
 }
 
+TEST(TemporaryNameTest, IsToldFromOtherNames) {
+  EXPECT_TRUE(IsTemporaryName("pack.json.fd0c934599e09707.tmp"));
+  for (const char* other :
+       {"", ".tmp", "a.tmp", ".fd0c934599e09707.tmp.tar", "fd0c934599e09707.tmp",
+        "afd0c934599e09707.tmp", "a.gd0c934599e09707.tmp", "a.d0c934599e09707.tmp"}) {
+    EXPECT_FALSE(IsTemporaryName(other)) << other;
+  }
+}
+
 }  // namespace
 }  // namespace muster

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/mutex.h"
 #include "common/base/unique_fd.h"
 #include "common/metrics/metric_families.h"
 #include "tests/support/no_descriptors.h"
@@ -26,8 +27,8 @@ using ::muster::testing::StatusIs;
 using ::testing::HasSubstr;
 
 std::map<std::string, HttpHandler> Echo() {
-  return {{"/echo", [](const HttpRequest& request) {
-             HttpResponse response;
+  return {{"/echo", [](const ServedRequest& request) {
+             ServedResponse response;
              for (const auto& [key, value] : request.query) {
                absl::StrAppend(&response.body, key, "=", value, ";");
              }
@@ -84,6 +85,114 @@ TEST(HttpServerTest, HandsOverTheQuery) {
   auto result = httplib::Client("http://" + server->address()).Get("/echo?a=1&b=x%20y");
   ASSERT_TRUE(result);
   EXPECT_EQ(result->body, "a=1;b=x y;");
+}
+
+std::map<std::string, HttpFolder> Folder(HttpFolder folder) {
+  return {{"/api/", std::move(folder)}};
+}
+
+std::unique_ptr<HttpServer> StartFolder(HttpFolder folder) {
+  auto server = HttpServer::Create({}, Echo(), Folder(std::move(folder)));
+  EXPECT_OK(server);
+  return *std::move(server);
+}
+
+TEST(HttpServerTest, AFolderHearsAllOfARequestAndAnswersWithHeaders) {
+  auto server = StartFolder(
+      {.handler =
+           [](ServedRequest request, HttpDone done) {
+             const std::string who = request.headers["x-who"];
+             done({.body = absl::StrCat(request.path, request.is_post, who, request.body),
+                   .headers = {{"X-Answer", "yes"}}});
+           },
+       .max_body_bytes = 8});
+  httplib::Client client("http://" + server->address());
+  const auto got = client.Get("/api/a/b", {{"X-Who", "ann"}});
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->body, "/api/a/b0ann");
+  EXPECT_EQ(got->get_header_value("X-Answer"), "yes");
+  EXPECT_EQ(client.Post("/api/c", "12345678", "text/plain")->body, "/api/c112345678");
+  EXPECT_EQ(client.Post("/api/c", "123456789", "text/plain")->status, 413);
+  EXPECT_EQ(client.Post("/api/c", std::string(1 << 20, 'x'), "text/plain")->status, 413);
+  EXPECT_EQ(client.Put("/api/c", "", "text/plain")->status, 405);
+  EXPECT_EQ(client.Post("/echo", "", "text/plain")->status, 405);
+}
+
+TEST(HttpServerTest, AFolderWithoutBodiesTakesNoPost) {
+  auto server = StartFolder({.handler = [](ServedRequest, HttpDone done) { done({}); }});
+  httplib::Client client("http://" + server->address());
+  EXPECT_EQ(client.Get("/api/a")->status, 200);
+  EXPECT_EQ(client.Post("/api/a", "", "text/plain")->status, 405);
+}
+
+// Takes the promises of answers, to be kept on another thread.
+class LateAnswers {
+ public:
+  HttpFolder Folder() {
+    return {.handler = [this](ServedRequest, HttpDone done) {
+      MutexLock lock(mutex_);
+      due_.push_back(std::move(done));
+      changed_.NotifyAll();
+    }};
+  }
+  void WaitFor(size_t count) {
+    MutexLock lock(mutex_);
+    while (due_.size() < count) changed_.Wait(mutex_);
+  }
+  void AnswerAll() {
+    std::vector<HttpDone> due;
+    {
+      MutexLock lock(mutex_);
+      due.swap(due_);
+    }
+    for (HttpDone& done : due) done({.body = "late"});
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<HttpDone> due_ MUSTER_GUARDED_BY(mutex_);
+};
+
+TEST(HttpServerTest, AnswersThatAreDueHoldUpNobodyElse) {
+  LateAnswers late;
+  auto server = StartFolder(late.Folder());
+  constexpr size_t kAskers = 8;  // more than there are threads
+  std::atomic<int> answered = 0;
+  std::vector<std::thread> askers;
+  for (size_t i = 0; i < kAskers; ++i) {
+    askers.emplace_back([&] {
+      httplib::Client client("http://" + server->address());
+      const auto got = client.Get("/api/a");
+      if (got && got->body == "late") ++answered;
+    });
+  }
+  late.WaitFor(kAskers);
+  httplib::Client client("http://" + server->address());
+  EXPECT_EQ(client.Get("/echo?a=1")->body, "a=1;");
+  late.AnswerAll();
+  for (std::thread& asker : askers) asker.join();
+  EXPECT_EQ(answered, static_cast<int>(kAskers));
+}
+
+TEST(HttpServerTest, ItStopsOnceTheAnswersThatAreDueHaveComeAlsoOfWhoHasGone) {
+  LateAnswers late;
+  auto server = StartFolder(late.Folder());
+  std::thread asker([&] {
+    httplib::Client client("http://" + server->address());
+    client.set_read_timeout(std::chrono::milliseconds(1));
+    EXPECT_FALSE(client.Get("/api/a"));
+  });
+  late.WaitFor(1);
+  asker.join();
+  std::atomic<bool> stopped = false;
+  std::thread stopper([&] {
+    server->Stop();
+    stopped = true;
+  });
+  EXPECT_FALSE(stopped);
+  late.AnswerAll();
+  stopper.join();
 }
 
 TEST(HttpServerTest, OnlyReadsAreServed) {
@@ -265,8 +374,9 @@ TEST(HttpServerTest, WhoConnectsWhileDescriptorsLackIsServedWhenThereAreSomeAgai
 
 TEST(HttpServerTest, AnAnswerThatNobodyReadsHasItsTime) {
   const std::string large(24 << 20, 'x');
-  auto server = Start({{"/large", [&](const HttpRequest&) { return HttpResponse{.body = large}; }}},
-                      {.timeout = absl::Milliseconds(50)});
+  auto server =
+      Start({{"/large", [&](const ServedRequest&) { return ServedResponse{.body = large}; }}},
+            {.timeout = absl::Milliseconds(50)});
   RawClient client(*server);
   EXPECT_TRUE(client.Send("GET /large HTTP/1.1\r\n\r\n"));
   // The next one is served by a server that has let go of the first.

@@ -201,6 +201,35 @@ TEST_F(CachedFileSystemTest, AHintFetchesAheadAndNoByteTwice) {
   EXPECT_EQ(server_->body_bytes(), object_.size());
 }
 
+// As on a disk that others have filled.
+TEST_F(CachedFileSystemTest, WithoutRoomForABlockOnlyWhatIsAskedForIsFetched) {
+  OpenCache(/*max_bytes=*/kBlockBytes / 2);
+  ASSERT_OK(Read(10, 100));
+  const uint64_t tried = server_->body_bytes();
+  EXPECT_EQ(tried, kBlockBytes);
+  for (const uint64_t offset : {uint64_t{10}, 3 * kBlockBytes - 50, uint64_t{2'999'999}}) {
+    cached_->WillRead(url_, offset, 100);
+    ASSERT_OK_AND_ASSIGN(const std::string read, Read(offset, 100));
+    EXPECT_EQ(read, object_.substr(offset, 100));
+  }
+  cached_.reset();  // has done what it was told would be read
+  EXPECT_EQ(server_->body_bytes() - tried, 201u);
+}
+
+TEST_F(CachedFileSystemTest, OneThatHadNoRoomIsTriedAgainAfterAMinute) {
+  OpenCache();
+  std::filesystem::remove_all(folder_ / "cache/new");
+  ASSERT_OK(Read(10, 100));
+  ASSERT_OK(Read(10, 100));
+  EXPECT_EQ(server_->body_bytes(), kBlockBytes + 100);
+  std::filesystem::create_directory(folder_ / "cache/new");
+  clock_.Advance(absl::Minutes(1));
+  ASSERT_OK(Read(10, 100));
+  ASSERT_OK(Read(20, 100));
+  EXPECT_EQ(server_->body_bytes(), 2 * kBlockBytes + 100);
+  EXPECT_GT(cache_->bytes_on_disk(), kBlockBytes);
+}
+
 TEST_F(CachedFileSystemTest, HintsFetchSeveralBlocksAtATime) {
   std::atomic<int> at_once = 0;
   absl::Notification four;

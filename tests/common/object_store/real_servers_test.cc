@@ -44,10 +44,10 @@ void WriteText(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// Few attempts: a server that is not up yet is asked again by the test.
-RemoteOptions Patient(int attempts = 3) {
+// Once: a server that is not up yet is asked again by the test.
+RemoteOptions Impatient() {
   RemoteOptions options;
-  options.retry.max_attempts = attempts;
+  options.retry.first_delay = options.retry.max_delay = 2 * options.retry.operation_deadline;
   return options;
 }
 
@@ -85,7 +85,7 @@ class NginxTest : public ::testing::Test {
         std::vector<std::string>{"/usr/sbin/nginx", "-e", "stderr", "-p", folder_.path(), "-c",
                                  folder_ / "nginx.conf"},
         Environment(), folder_ / "log");
-    RemoteFileSystem probe({}, Patient(1));
+    RemoteFileSystem probe({}, Impatient());
     is_up_ = WaitUntil(kLong, [&] { return probe.Exists(Url("/data/a.tar")).ok(); });
   }
   void SetUp() override { ASSERT_TRUE(is_up_) << ReadText(folder_ / "log"); }
@@ -111,7 +111,7 @@ class NginxTest : public ::testing::Test {
 };
 
 TEST_F(NginxTest, FilesAreReadAndListed) {
-  RemoteFileSystem fs({}, Patient());
+  RemoteFileSystem fs({});
   ASSERT_OK_AND_ASSIGN(const std::vector<FileInfo> files, fs.List(Url("/data")));
   ASSERT_EQ(files.size(), 4u);
   EXPECT_EQ(files[0].name, "a.tar");
@@ -133,7 +133,7 @@ TEST_F(NginxTest, FilesAreReadAndListed) {
 }
 
 TEST_F(NginxTest, WhatIsThereAndWhatIsNot) {
-  RemoteFileSystem fs({}, Patient());
+  RemoteFileSystem fs({});
   for (const auto& [path, is_there] :
        {std::pair("/data/a.tar", true), std::pair("/data/deep", true), std::pair("/data/", true),
         std::pair("/data/gone", false), std::pair("/data/gone/", false)}) {
@@ -150,7 +150,7 @@ TEST_F(NginxTest, WhatIsThereAndWhatIsNot) {
 }
 
 TEST_F(NginxTest, AFileThatIsReplacedIsCaught) {
-  RemoteFileSystem fs({}, Patient());
+  RemoteFileSystem fs({});
   char buffer[100];
   ASSERT_OK(fs.ReadAt(Url("/data/a.tar"), 0, buffer, 100));
   WriteText(folder_ / "root/data/new", object_ + "!");
@@ -161,13 +161,13 @@ TEST_F(NginxTest, AFileThatIsReplacedIsCaught) {
 
 TEST_F(NginxTest, CertificatesAreVerified) {
   const std::string url = "https://" + tls_address_ + "/data/a.tar";
-  RemoteFileSystem distrusting({}, Patient());
+  RemoteFileSystem distrusting({});
   EXPECT_THAT(distrusting.FileSize(url),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("certificate"), HasSubstr("AWS_CA_BUNDLE"))));
   AwsSettings settings;
   settings.ca_bundle = folder_ / "certificate.pem";
-  RemoteFileSystem trusting(settings, Patient());
+  RemoteFileSystem trusting(settings);
   ASSERT_OK_AND_ASSIGN(const uint64_t size, trusting.FileSize(url));
   EXPECT_EQ(size, object_.size());
 }
@@ -196,7 +196,7 @@ class MotoTest : public ::testing::Test {
     moto_ = std::make_unique<Subprocess>(
         std::vector<std::string>{MUSTER_PYTHON, "-m", "moto.server", "-H", "127.0.0.1", "-p", port},
         Environment{{"INITIAL_NO_AUTH_ACTION_COUNT", "3"}}, folder_ / "log");
-    RemoteFileSystem probe({}, Patient(1));
+    RemoteFileSystem probe({}, Impatient());
     is_up_ = WaitUntil(kLong, [&] {
       return moto_->Wait(absl::ZeroDuration()) || probe.Exists(Endpoint() + "/moto-api/").ok();
     });
@@ -213,7 +213,7 @@ class MotoTest : public ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(is_up_) << "does the virtual environment have moto (scripts/setup --tests)? "
                         << error_ << ReadText(folder_ / "log");
-    fs_ = std::make_unique<RemoteFileSystem>(settings_, Patient());
+    fs_ = std::make_unique<RemoteFileSystem>(settings_);
   }
 
   static std::string SourceDir() {
@@ -281,7 +281,7 @@ TEST_F(MotoTest, SpeaksS3) {
   EXPECT_TRUE(range == large.substr(15 << 20, 1000));
 
   // Replaced by somebody else while it is in use.
-  RemoteFileSystem other(settings_, Patient());
+  RemoteFileSystem other(settings_);
   ASSERT_OK(other.RemoveFile("s3://data/large"));
   {
     ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WritableFile> file,
@@ -313,7 +313,7 @@ TEST_F(MotoTest, SpeaksS3) {
   // It verifies signatures: a wrong secret is refused, and not repeated to anybody.
   AwsSettings wrong = settings_;
   wrong.credentials->secret_access_key = "wrong-secret";
-  RemoteFileSystem stranger(wrong, Patient());
+  RemoteFileSystem stranger(wrong);
   EXPECT_THAT(stranger.List("s3://data/train"),
               StatusIs(absl::StatusCode::kPermissionDenied,
                        AllOf(HasSubstr("SignatureDoesNotMatch"), Not(HasSubstr("wrong-secret")))));

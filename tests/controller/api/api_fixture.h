@@ -2,6 +2,7 @@
 // FakeEngine and a real ingest.
 #pragma once
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
@@ -13,6 +14,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/token.h"
+#include "controller/api/access_service.h"
 #include "controller/api/job_service.h"
 #include "controller/api/worker_service.h"
 #include "tests/controller/api/fake_engine.h"
@@ -26,7 +28,10 @@ inline constexpr char kToken[] = "secret-of-this-test";
 class ApiFixture : public ::testing::Test {
  protected:
   void SetUp() override {
-    gate_ = std::make_unique<CallGate>(kToken, families_, clock_, limit_, patience_);
+    gate_ = std::make_unique<CallGate>(kToken, families_, clock_, limit_, patience_, access());
+    if (access() != nullptr) {
+      access_service_ = std::make_unique<AccessService>(*access(), *gate_, "id");
+    }
     MetricsIngestOptions options;
     options.path = dir_ / "metrics.db";
     auto ingest = MetricsIngest::Open(std::move(options), clock_);
@@ -41,6 +46,7 @@ class ApiFixture : public ::testing::Test {
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(jobs_.get());
     builder.RegisterService(workers_.get());
+    if (access_service_ != nullptr) builder.RegisterService(access_service_.get());
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
     address_ = "127.0.0.1:" + std::to_string(port);
@@ -58,6 +64,37 @@ class ApiFixture : public ::testing::Test {
 
   // What people's questions about metrics and logs are answered by.
   virtual MetricsReader& reader() { return *ingest_; }
+
+  // Whose tokens are known besides; null: nobody's.
+  virtual AccessControl* access() { return nullptr; }
+
+  // Calls any method ("/muster.v1.JobService/Submit"), whatever its kind, with one message, and
+  // reads what comes.
+  absl::Status CallAny(const std::string& method, const std::string& token,
+                       const std::string& message = "") {
+    grpc::GenericStub stub(channel_);
+    grpc::CompletionQueue queue;
+    grpc::ClientContext context;
+    if (!token.empty()) AddToken(context, token);
+    auto call = stub.PrepareCall(&context, method, &queue);
+    const grpc::Slice slice(message);
+    const grpc::ByteBuffer bytes(&slice, 1);
+    grpc::ByteBuffer answer;
+    grpc::Status status;
+    void* tag = nullptr;
+    bool ok = false;
+    call->StartCall(&tag);
+    queue.Next(&tag, &ok);
+    call->WriteLast(bytes, grpc::WriteOptions(), &tag);
+    queue.Next(&tag, &ok);
+    do {
+      call->Read(&answer, &tag);
+      queue.Next(&tag, &ok);
+    } while (ok);
+    call->Finish(&status, &tag);
+    queue.Next(&tag, &ok);
+    return FromGrpc(status);
+  }
 
   // A context that carries the token.
   struct Context : grpc::ClientContext {
@@ -81,6 +118,7 @@ class ApiFixture : public ::testing::Test {
   std::unique_ptr<MetricsIngest> ingest_;
   std::unique_ptr<JobService> jobs_;
   std::unique_ptr<WorkerService> workers_;
+  std::unique_ptr<AccessService> access_service_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -1,5 +1,3 @@
-#include <grpcpp/generic/generic_stub.h>
-
 #include "tests/controller/api/api_fixture.h"
 
 namespace muster::controller {
@@ -7,29 +5,7 @@ namespace {
 
 using ::muster::testing::StatusIs;
 
-class AuthTest : public ApiFixture {
- protected:
-  // Calls any method, whatever its kind, with one empty message.
-  absl::Status CallAny(const std::string& method, const std::string& token) {
-    grpc::GenericStub stub(channel_);
-    grpc::CompletionQueue queue;
-    grpc::ClientContext context;
-    if (!token.empty()) AddToken(context, token);
-    auto call = stub.PrepareCall(&context, method, &queue);
-    const grpc::Slice nothing("");
-    const grpc::ByteBuffer empty(&nothing, 1);
-    grpc::Status status;
-    void* tag = nullptr;
-    bool ok = false;
-    call->StartCall(&tag);
-    queue.Next(&tag, &ok);
-    call->WriteLast(empty, grpc::WriteOptions(), &tag);
-    queue.Next(&tag, &ok);
-    call->Finish(&status, &tag);
-    queue.Next(&tag, &ok);
-    return FromGrpc(status);
-  }
-};
+using AuthTest = ApiFixture;
 
 TEST_F(AuthTest, EveryMethodOfBothServicesNeedsTheToken) {
   int methods = 0;

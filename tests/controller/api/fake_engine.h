@@ -147,6 +147,8 @@ class FakeEngine final : public Engine {
   absl::StatusOr<Explanation> Forecast(const Snapshot&, const SubmitJob&) const override {
     return explanation.Get();
   }
+  absl::Status CopyDatabases(const std::string&) override { return absl::OkStatus(); }
+  std::string held() const override { return ""; }
   const EngineOptions& options() const override { return engine_options; }
   EngineStats stats() const override {
     return {.commits = 3, .commit_time = absl::Seconds(2), .assignments_sent = 5};

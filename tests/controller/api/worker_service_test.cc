@@ -174,7 +174,7 @@ TEST_F(WorkerServiceTest, BadHellosAreRefused) {
   }
   bad.push_back(GoodHello());
   bad.back().set_advertise_address("10.0.0.1\nX=1");
-  bad[0].set_worker_name("a b");
+  bad[0].set_worker_name("Node.7");
   bad[1].set_incarnation("short");
   bad[2].set_pool("Not A Pool");
   bad[3].add_slots()->set_kind(v1::CPU);  // index 0 again

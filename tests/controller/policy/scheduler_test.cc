@@ -13,6 +13,7 @@ namespace {
 using ::muster::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr absl::Duration kNow = absl::Hours(1);
 const absl::Time kWall = absl::FromUnixSeconds(1'700'000'000);
@@ -67,6 +68,73 @@ TEST(SchedulerTest, HeldSlotsAreNotGivenTwice) {
   ASSERT_EQ(plan.waiting.size(), 1u);
   EXPECT_EQ(plan.waiting[0].job_id, 2u);
   EXPECT_THAT(plan.waiting[0].message, HasSubstr("needs 1 CPU slot in pool default: 0 of 2 free"));
+}
+
+// A worker that found no such data.
+Worker& AddWithoutData(World& world, const std::string& name, uint32_t slots) {
+  Worker& worker = world.AddWorker(name, slots);
+  worker.pulse.checks_data = true;
+  const DataView missing = {.number = 1,
+                            .answered = true,
+                            .seen_at = kNow,
+                            .fault = "missing",
+                            .error = "no file /data/a.npy",
+                            .failures = 1};
+  worker.pulse.data = std::make_shared<const DataViews>(DataViews{{"digits", missing}});
+  return worker;
+}
+
+JobSettings WithData(uint32_t ranks) {
+  JobSettings settings = World::Settings(ranks);
+  settings.needs.data = "digits";
+  return settings;
+}
+
+std::string WaitReasonOf(World& world) {
+  const Plan plan = Look(world).plan;
+  return plan.waiting.size() == 1 ? plan.waiting[0].message : "";
+}
+
+TEST(SchedulerTest, AWaitReasonBeginsWithDataThatAreMissing) {
+  World world;
+  AddWithoutData(world, "a", 2);
+  AddWithoutData(world, "b", 2);
+  world.AddJob(WithData(2));
+  EXPECT_EQ(WaitReasonOf(world),
+            "its data are not seen by worker a (missing: no file /data/a.npy) and 1 other; needs "
+            "2 CPU slots in pool default: 0 of 0 free on 0 ready workers");
+}
+
+TEST(SchedulerTest, AWaitReasonBeginsWithACheckpointRootThatIsUnseen) {
+  World world;
+  world.AddWorker("a", 2);
+  JobSettings settings = World::Settings(2);
+  settings.needs.root = "/shared/ckpt";
+  world.AddJob(std::move(settings));
+  EXPECT_THAT(WaitReasonOf(world),
+              StartsWith("its checkpoint root /shared/ckpt is not seen by worker a ("));
+}
+
+TEST(SchedulerTest, AWorkerThatWouldMakeNoDifferenceIsNamedBehindTheSlotsThatAreTaken) {
+  World world;
+  Worker& busy = world.AddWorker("a", 2);
+  busy.pulse.holders[0] = {.job_id = 9};
+  busy.pulse.holders[1] = {.job_id = 9};
+  AddWithoutData(world, "b", 1);
+  world.AddJob(WithData(2));
+  EXPECT_EQ(WaitReasonOf(world),
+            "needs 2 CPU slots in pool default: 0 of 2 free on 1 ready worker; its data are not "
+            "seen by worker b (missing: no file /data/a.npy)");
+}
+
+TEST(SchedulerTest, AFreeWorkerThatWouldDoIsNamedFirst) {
+  World world;
+  Worker& busy = world.AddWorker("a", 2);
+  busy.pulse.holders[0] = {.job_id = 9};
+  busy.pulse.holders[1] = {.job_id = 9};
+  AddWithoutData(world, "b", 2);
+  world.AddJob(WithData(2));
+  EXPECT_THAT(WaitReasonOf(world), StartsWith("its data are not seen by worker b (missing"));
 }
 
 TEST(SchedulerTest, TheHeadOfALineHoldsUpTheRestOfItOnly) {

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "common/metrics/metric_names.h"
 #include "controller/web/discovery.h"
 #include "controller/web/page.h"
+#include "controller/web/page_files.h"
 #include "controller/web/web_pages.h"
 #include "tests/controller/api/fake_engine.h"
 #include "tests/support/status_matchers.h"
@@ -43,30 +46,69 @@ TEST(DiscoveryTest, ListsWorkersThatAreThereWithNameAndPool) {
   EXPECT_EQ(json[0]["labels"]["pool"], "default");
 }
 
-TEST(PageTest, ShowsJobsAndWorkersAndEscapesWhatTheySay) {
+TEST(DiscoveryTest, APortOnAnotherMachinesLoopbackIsLeftOut) {
   FakeEngine engine;
-  auto job = MakeJob(4, "digits");
-  job->message = "<script>alert('x & \"y\"')</script>";
-  engine.Publish([&](Snapshot& s) { s.jobs.Put(4, job); });
   AddWorker(engine, 1, "w1", Presence::kReady);
-  const std::string html = PageHtml(*engine.snapshot(), absl::Now());
-  EXPECT_THAT(html, HasSubstr("digits"));
-  EXPECT_THAT(html, HasSubstr("RUNNING"));
-  EXPECT_THAT(html, HasSubstr("w1"));
-  EXPECT_THAT(html, HasSubstr("&lt;script&gt;alert(&#39;x &amp; &quot;y&quot;&#39;)"));
-  EXPECT_THAT(html, Not(HasSubstr("<script>")));
+  AddWorker(engine, 2, "w2", Presence::kReady);
+  engine.Publish([&](Snapshot& s) {
+    auto elsewhere = std::make_shared<Worker>(*s.workers.Find(1));
+    elsewhere->facts.advertise_address = "10.0.0.7";
+    s.workers.Put(1, elsewhere);
+    auto here = std::make_shared<Worker>(*s.workers.Find(2));
+    here->facts.advertise_address = "127.0.0.1";
+    s.workers.Put(2, here);
+  });
+  const auto json = nlohmann::json::parse(DiscoveryJson(*engine.snapshot()));
+  ASSERT_EQ(json.size(), 1u);
+  EXPECT_EQ(json[0]["labels"]["worker"], "w2");
 }
 
-TEST(PageTest, RowsAreBounded) {
-  FakeEngine engine;
-  engine.Publish([&](Snapshot& s) {
-    for (uint64_t id = 1; id <= kMaxPageRows + 5; ++id)
-      s.jobs.Put(id, MakeJob(id, "n" + std::to_string(id)));
-  });
-  const std::string html = PageHtml(*engine.snapshot(), absl::Now());
-  EXPECT_THAT(html, HasSubstr(">n6<"));
-  EXPECT_THAT(html, Not(HasSubstr(">n5<")));
-  EXPECT_THAT(html, HasSubstr("older ones"));
+TEST(PageTest, NothingInlineAndNothingFromElsewhereRuns) {
+  auto server = HttpServer::Create({}, PageHandlers());
+  ASSERT_OK(server);
+  httplib::Client client("http://" + (*server)->address());
+  const auto page = client.Get("/");
+  ASSERT_TRUE(page);
+  EXPECT_THAT(page->get_header_value("Content-Type"), HasSubstr("text/html"));
+  EXPECT_THAT(page->get_header_value("Content-Security-Policy"), HasSubstr("default-src 'self'"));
+  EXPECT_THAT(page->get_header_value("Content-Security-Policy"), Not(HasSubstr("unsafe")));
+  EXPECT_EQ(page->get_header_value("X-Content-Type-Options"), "nosniff");
+  EXPECT_EQ(page->get_header_value("X-Frame-Options"), "DENY");
+}
+
+// All that a file of the page names is there, and none of it has another host.
+TEST(PageTest, WhatItsFilesNameIsThere) {
+  auto server = HttpServer::Create({}, PageHandlers());
+  ASSERT_OK(server);
+  httplib::Client client("http://" + (*server)->address());
+  int named = 0;
+  for (const auto& [path, contents] : PageFiles()) {
+    const std::string text(contents);
+    if (absl::StartsWith(path, "vendor/")) continue;
+    const std::regex names(R"re((?:href|src)="(/page/[^"]*)"|from "\.{1,2}(/[^"]*)")re");
+    for (std::sregex_iterator it(text.begin(), text.end(), names), end; it != end; ++it, ++named) {
+      const std::string below = (*it)[2];
+      const std::string file = (*it)[1].matched               ? std::string((*it)[1])
+                               : below.starts_with("/vendor") ? "/page" + below
+                                                              : "/page/src" + below;
+      const auto answer = client.Get(file);
+      ASSERT_TRUE(answer) << file;
+      EXPECT_EQ(answer->status, 200) << path << " names " << file;
+    }
+    EXPECT_THAT(text, Not(HasSubstr("https://"))) << std::string(path);
+    EXPECT_THAT(text, Not(HasSubstr("innerHTML"))) << std::string(path);
+  }
+  EXPECT_GT(named, 20);
+}
+
+TEST(PageTest, WhoHasAFileAlreadyIsNotSentItAgain) {
+  auto server = HttpServer::Create({}, PageHandlers());
+  ASSERT_OK(server);
+  httplib::Client client("http://" + (*server)->address());
+  const std::string tag = client.Get("/page/src/app.js")->get_header_value("ETag");
+  const auto again = client.Get("/page/src/app.js", {{"If-None-Match", tag}});
+  EXPECT_EQ(again->status, 304);
+  EXPECT_EQ(again->body, "");
 }
 
 bool IsJobState(const std::string& line) { return line.starts_with("muster_job_state{"); }

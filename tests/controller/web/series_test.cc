@@ -324,6 +324,43 @@ TEST_F(SeriesTest, AWorkerIsCountedInTheStateThatItIsInAlone) {
   render("ready");
 }
 
+TEST_F(SeriesTest, LostAttemptsAreCountedByTheirFailure) {
+  auto job = TrainingJob(7);
+  const auto attempt = [](FailureClass failure, bool live) {
+    Attempt made;
+    made.failure_class = failure;
+    if (!live) made.ended = absl::FromUnixSeconds(1);
+    return std::make_shared<const Attempt>(made);
+  };
+  job->past = {attempt(FailureClass::kHang, false), attempt(FailureClass::kNone, false),
+               attempt(FailureClass::kHang, false)};
+  job->current = attempt(FailureClass::kNonFinite, false);
+  Put(job);
+  const std::string series = "muster_job_failures_total{job_id=\"7\",job_name=\"digits\"";
+  const std::string text = Render();
+  EXPECT_THAT(text, HasSubstr(series + ",failure_class=\"hang\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr(series + ",failure_class=\"non_finite\"} 1\n"));
+  EXPECT_EQ(CountOf(text, series), 2u);
+}
+
+// Ten thousand jobs that have ended leave nothing behind once the grace is over.
+TEST_F(SeriesTest, TenThousandFinishedJobsLeaveNoSeries) {
+  constexpr uint64_t kJobs = 10'000;
+  engine_.Publish([&](Snapshot& s) {
+    for (uint64_t id = 1; id <= kJobs; ++id) {
+      auto job = TrainingJob(id);
+      job->state = JobState::kSucceeded;
+      job->finished = inputs_.now;
+      s.jobs.Put(id, job);
+    }
+  });
+  EXPECT_EQ(CountOf(Render(), "muster_job_step{"), kMaxEndedJobsShown);
+  inputs_.now += inputs_.series_grace + absl::Seconds(1);
+  const std::string text = Render();
+  EXPECT_EQ(CountOf(text, "job_id="), 0u);
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("muster_jobs{state=\"succeeded\"} ", kJobs, "\n")));
+}
+
 TEST_F(SeriesTest, PromtoolFindsNothingToSay) {
   constexpr char kPromtool[] = "/usr/bin/promtool";
   ASSERT_TRUE(std::ifstream(kPromtool).good()) << kPromtool << " is not installed";

@@ -46,6 +46,10 @@ TEST(AgentConfig, TakesEveryFlag) {
                                       "/x",
                                       "--stop-grace",
                                       "15s",
+                                      "--preemption-source",
+                                      "aws",
+                                      "--preemption-url",
+                                      "http://127.0.0.1:1",
                                       "--spool-max-bytes",
                                       "32MiB"})));
   const AgentConfig& config = line.config;
@@ -59,6 +63,8 @@ TEST(AgentConfig, TakesEveryFlag) {
   EXPECT_EQ(config.trainer, "/x");
   EXPECT_EQ(config.stop_grace, absl::Seconds(15));
   EXPECT_EQ(config.spool_max_bytes, 32u << 20);
+  EXPECT_EQ(config.preemption_source, "aws");
+  EXPECT_EQ(config.preemption_url, "http://127.0.0.1:1");
 }
 
 TEST(AgentConfig, FindsTheTrainerBesideItself) {
@@ -103,6 +109,9 @@ TEST(AgentConfig, EachBadValueIsNamed) {
       {{"--container-options=--ulimit=nofile=9"}, "needs --container-runtime"},
       {{"--container-runtime", "podman", "--container-options=--"}, "is no option"},
       {{"--container-runtime", "podman", "--container-options=image"}, "is no option"},
+      {{"--preemption-source", "ec2"}, "--preemption-source"},
+      {{"--preemption-url", "http://127.0.0.1"}, "--preemption-source aws"},
+      {{"--preemption-source", "gcp", "--preemption-url", "metadata"}, "--preemption-url"},
       {{"--nonsense"}, "nonsense"},
   };
   for (const auto& [flags, what] : cases) {
@@ -116,6 +125,23 @@ TEST(AgentConfig, BeyondLoopbackNeedsInsecure) {
   EXPECT_THAT(Parse(Minimal({"--http-listen", "0.0.0.0:1"})),
               StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_OK(Parse(Minimal({"--http-listen", "0.0.0.0:1", "--insecure"})));
+}
+
+TEST(AgentConfig, ACertificateReplacesTheTokenAndMayLeaveLoopback) {
+  const auto with = [](std::vector<const char*> more) {
+    std::vector<const char*> flags = {"--controller", "10.0.0.1:7071", "--data-dir", "/d", "--name", "w1"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return Parse(flags);
+  };
+  const auto config = with({"--tls-ca", "/ca", "--tls-cert", "/cert", "--tls-key", "/key"});
+  ASSERT_OK(config);
+  EXPECT_EQ(config->config.tls.cert, "/cert");
+  EXPECT_THAT(with({"--tls-ca", "/ca"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--tls-cert")));
+  EXPECT_THAT(with({"--token-file", "/t"}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("--tls-ca")));
+  EXPECT_THAT(with({"--insecure"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--token-file")));
 }
 
 TEST(AgentConfig, VersionAndHelpArePrinted) {

@@ -140,6 +140,8 @@ class AgentTest : public ::testing::Test {
     config.container_runtime = container_runtime_;
     config.container_options = container_options_;
     config.container_init = Binary("muster-init");
+    config.preemption_source = preemption_source_;
+    config.preemption_url = preemption_url_;
     return config;
   }
 
@@ -184,6 +186,8 @@ class AgentTest : public ::testing::Test {
   bool cgroups_ = true;
   std::string container_runtime_ = "none";
   std::vector<std::string> container_options_;
+  std::string preemption_source_ = kNoSource;
+  std::string preemption_url_;
   FakeController controller_;
   RealClock clock_;
   FileSystem* fs_ = &PosixFileSystem();  // of the agent; outlives it

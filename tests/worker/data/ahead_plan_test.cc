@@ -35,7 +35,7 @@ TEST(AheadPlan, FitsByFewerBatchesThenThreadsThenNoneAhead) {
     EXPECT_LE(DataBytes(plan, kNeeds), limit);
     if (plans.empty() || plans.back() != plan) plans.push_back(plan);
   }
-  EXPECT_EQ(plans, (std::vector<AheadPlan>{{2, 4}, {1, 4}, {1, 3}, {1, 2}, {1, 1}, {0, 0}}));
+  EXPECT_EQ(plans, (std::vector<AheadPlan>{{2, 4}, {1, 4}, {1, 3}, {1, 2}, {1, 1}, {0, 1}}));
 }
 
 TEST(AheadPlan, ALimitBelowOneBatchIsRefusedWithTheNumbers) {

@@ -145,7 +145,7 @@ TEST(Loader, ASampleIsMadeAgainWithoutTheLoader) {
     const auto input = [&](uint64_t place) {
       std::vector<float> values(kValues);
       const Picture picture = {values.data(), 3, 12, 10};
-      const int64_t id = sampler.Ids(step, Shard{place, place + 1})[0];
+      const int64_t id = sampler.Ids(step, PlaceRange{place, place + 1})[0];
       std::string storage;
       const StoredSample sample = *(*dataset)->Read(Split::kTrain, id, storage);
       std::memcpy(values.data(), sample.input.data(), sample.input.size());

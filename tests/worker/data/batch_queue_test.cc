@@ -75,7 +75,7 @@ class FailingBatch final : public CountedBatch {
   const bool throws_;
 };
 
-const std::vector<AheadPlan> kPlans = {{0, 0}, {1, 1}, {3, 1}, {1, 4}, {3, 8}};
+const std::vector<AheadPlan> kPlans = {{0, 0}, {0, 1}, {0, 3}, {1, 1}, {3, 1}, {1, 4}, {3, 8}};
 
 TEST(BatchQueue, GivesTheWholeBatchOfEachStepInOrder) {
   for (const AheadPlan& plan : kPlans) {
@@ -197,28 +197,30 @@ class ClosedBatch final : public CountedBatch {
 };
 
 TEST(BatchQueue, ABatchThatIsNotWaitedForIsStillTheNextOne) {
-  std::promise<void> door;
-  BatchQueue queue(
-      [opened = door.get_future().share()](uint64_t step) -> std::unique_ptr<PendingBatch> {
-        if (step != 1) return BatchOf(step);
-        return std::make_unique<ClosedBatch>(step, opened);
-      },
-      0, 10, {2, 2});
-  EXPECT_OK(queue.Next());
-  int asked = 0;
-  std::string made;
-  EXPECT_THAT(queue.Next([&] {
-    made = queue.InTheMaking();
-    return ++asked < 3;
-  }),
-              StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_EQ(asked, 3);
-  EXPECT_EQ(made, "the first sample");
-  door.set_value();
-  for (const int64_t step : {1, 2, 3}) {
-    const absl::StatusOr<Batch> batch = queue.Next([] { return true; });
-    ASSERT_OK(batch);
-    EXPECT_EQ(batch->count, step);
+  for (const AheadPlan& plan : {AheadPlan{0, 1}, AheadPlan{2, 2}}) {
+    std::promise<void> door;
+    BatchQueue queue(
+        [opened = door.get_future().share()](uint64_t step) -> std::unique_ptr<PendingBatch> {
+          if (step != 1) return BatchOf(step);
+          return std::make_unique<ClosedBatch>(step, opened);
+        },
+        0, 10, plan);
+    EXPECT_OK(queue.Next());
+    int asked = 0;
+    std::string made;
+    const auto goes_on = [&] {
+      made = queue.InTheMaking();
+      return ++asked < 3;
+    };
+    EXPECT_THAT(queue.Next(goes_on), StatusIs(absl::StatusCode::kCancelled));
+    EXPECT_EQ(asked, 3);
+    EXPECT_EQ(made, "the first sample");
+    door.set_value();
+    for (const int64_t step : {1, 2, 3}) {
+      const absl::StatusOr<Batch> batch = queue.Next([] { return true; });
+      ASSERT_OK(batch);
+      EXPECT_EQ(batch->count, step);
+    }
   }
 }
 

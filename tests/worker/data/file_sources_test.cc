@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/unlistable_files.h"
 #include "worker/data/loader.h"
 #include "worker/data/subset.h"
 
@@ -18,6 +19,7 @@ namespace {
 using ::absl::StatusCode;
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
+using ::muster::testing::UnlistableFiles;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -144,6 +146,19 @@ TEST_F(FileSourcesTest, NumpyBytesArePixelsAndMissingSetsAreSplitOff) {
   const int first = numpy->Range(Split::kTest, 0, 1).inputs[0][0][0][0].item<uint8_t>();
   EXPECT_NEAR(loader.EvalBatch(Split::kTest, 1, 0, 0, 1)->inputs[0][1][0][0].item<float>(),
               (first / 255.0 - 0.5) / 0.5, 1e-6);
+}
+
+TEST_F(FileSourcesTest, WhatNeedNotBeThereMayBeDenied) {
+  UnlistableFiles files;
+  EXPECT_THAT(ReadNumpy(files, {dir_.path(), {}, {}}), StatusIs(StatusCode::kPermissionDenied));
+  EXPECT_THAT(ReadCifar(files, {dir_.path()}), StatusIs(StatusCode::kPermissionDenied));
+  WriteNpy("train_inputs.npy", "|u1", "40, 2, 1, 1", std::string(80, '\1'));
+  WriteNpy("train_targets.npy", "|u1", "40,", std::string(40, '\1'));
+  ASSERT_OK_AND_ASSIGN(const auto arrays, ReadNumpy(files, {dir_.path(), {}, {}}));
+  EXPECT_GT(arrays->size(Split::kValidation), 0);
+  Write("train.bin", CifarRecords(60, 2, 0));
+  Write("test.bin", CifarRecords(4, 2, 1));
+  EXPECT_OK(ReadCifar(files, {dir_.path()}));
 }
 
 TEST_F(FileSourcesTest, NumpyFloatsAreTakenAsTheyAreAndMayBeRegressed) {

@@ -74,16 +74,20 @@ TEST_F(PreflightFingerprintTest, OfPictures) {
   spec_.train.data.subset = 5;
   IndexOptions options;
   options.path = images.path;
-  auto indexes = OpenOrMakeIndexes(*files_, PosixFileSystem(), options);
-  ASSERT_OK(indexes);
   PictureFilesConfig config;
   config.size = 24;
   config.channels = 1;
   config.pixels = {{0.5f}, {0.5f}};
   config.decoding = {.center_crop = 0.875, .upright = true};
-  auto dataset = PictureFiles::Create(files_, std::move(indexes->splits), config);
-  ASSERT_OK(dataset);
-  ExpectSame(KeepSubset(*std::move(dataset), Split::kTrain, 5));
+  for (const bool in_windows : {false, true}) {
+    auto indexes = OpenOrMakeIndexes(*files_, PosixFileSystem(), options);
+    ASSERT_OK(indexes);
+    config.storage_order = in_windows;
+    spec_.train.data.shuffle_window = in_windows ? 8 : 0;
+    auto dataset = PictureFiles::Create(files_, std::move(indexes->splits), config);
+    ASSERT_OK(dataset);
+    ExpectSame(KeepSubset(*std::move(dataset), Split::kTrain, 5));
+  }
 }
 
 TEST_F(PreflightFingerprintTest, OfTables) {

@@ -6,8 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -30,12 +32,21 @@ inline std::string FileText(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The files below a folder by their paths there, with their bytes.
-inline std::map<std::string, std::string> FilesBelow(const std::string& folder) {
-  std::map<std::string, std::string> files;
+// A file's bytes. A failed comparison prints their number and a checksum, not megabytes of them.
+struct FileBytes {
+  std::string bytes;
+  friend bool operator==(const FileBytes&, const FileBytes&) = default;
+  friend void PrintTo(const FileBytes& file, std::ostream* out) {
+    *out << file.bytes.size() << " bytes, hash " << std::hash<std::string>()(file.bytes);
+  }
+};
+
+// The files below a folder by their paths there.
+inline std::map<std::string, FileBytes> FilesBelow(const std::string& folder) {
+  std::map<std::string, FileBytes> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;
-    files[std::filesystem::relative(entry.path(), folder)] = FileText(entry.path());
+    files[std::filesystem::relative(entry.path(), folder)] = {FileText(entry.path())};
   }
   return files;
 }

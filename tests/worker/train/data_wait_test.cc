@@ -65,8 +65,8 @@ TrainingRun RunOf(const Waiting& waiting, const std::string& root) {
 int64_t SampleOf(const TrainingRun& run, int64_t step, int rank) {
   const Sampler sampler(static_cast<uint64_t>(run.samples), run.batch_size, run.seed);
   return sampler
-      .Ids(static_cast<uint64_t>(step), ShardOf(run.batch_size, static_cast<uint32_t>(rank),
-                                                static_cast<uint32_t>(run.world_size)))
+      .Ids(static_cast<uint64_t>(step), EvenPart(run.batch_size, static_cast<uint32_t>(rank),
+                                                 static_cast<uint32_t>(run.world_size)))
       .front();
 }
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -26,19 +24,13 @@
 #include "common/ckpt/manifest.h"
 #include "common/fs/list_some.h"
 #include "common/fs/open_beneath.h"
+#include "common/os/secrets.h"
 
 namespace muster::worker {
 namespace {
 
+constexpr size_t kNonceBytes = 8;
 constexpr uint64_t kCopyBytes = 4u << 20;
-
-absl::StatusOr<std::string> RandomNonce() {
-  char bytes[8];
-  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
-    return absl::InternalError("the kernel gives no random bytes");
-  }
-  return absl::BytesToHexString(absl::string_view(bytes, sizeof bytes));
-}
 
 // What is to be copied: open, and its name in the checkpoint.
 struct OfferedFile {
@@ -214,7 +206,7 @@ void CommandCheckpoints::StartNext() {
                               FilesOf(line.path, options.offer_roots, options.ranks_root, *watch));
       MUSTER_RETURN_IF_ERROR(CheckCount(files, line.path));
       CheckpointFolder folder{line.step, options.fence.attempt(), options.fence.generation(), ""};
-      MUSTER_ASSIGN_OR_RETURN(folder.nonce, RandomNonce());
+      MUSTER_ASSIGN_OR_RETURN(folder.nonce, RandomHex(kNonceBytes));
       MUSTER_ASSIGN_OR_RETURN(written->writer,
                               CheckpointWriter::Create(*written->files, options.root, folder));
       for (const OfferedFile& file : files) {

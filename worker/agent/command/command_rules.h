@@ -86,8 +86,8 @@ bool IsStorageUnavailable(const absl::Status& error);
 // MISSING_UNSPECIFIED: the error is none that was marked so. Pure.
 v1::RankEvent::Missing MissingOf(const absl::Status& error);
 
-// Where nobody else need look for what argv names, relative to the folder of an upload: in it.
-// Pure.
+// Where a program that does not exist was looked for: in the uploaded folder, which is the same on
+// each worker, so that no other one need be tried, or on this machine. Pure.
 v1::RankEvent::Missing PlaceOfProgram(const CommandSettings& settings);
 
 }  // namespace muster::worker

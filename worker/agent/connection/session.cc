@@ -259,6 +259,9 @@ void Session::HeartbeatNow() {
   if (std::optional<v1::RootReport> roots = handler_.Roots()) {
     *heartbeat.mutable_roots() = *std::move(roots);
   }
+  if (std::optional<v1::DataReport> data = handler_.Data()) {
+    *heartbeat.mutable_data() = *std::move(data);
+  }
   lease_.Sent(heartbeat_seq_, timers_.clock().SinceBoot());
   families_.Add(metric::kWorkerHeartbeatsTotal);
   Send(std::move(message));

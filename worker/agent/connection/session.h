@@ -40,10 +40,12 @@ class SessionHandler {
   virtual std::optional<v1::WorkerUse> Use() { return std::nullopt; }
   // Checkpoint roots; nothing when it is as said before in this session.
   virtual std::optional<v1::RootReport> Roots() { return std::nullopt; }
+  // Of jobs that it was asked to look at; nothing when it is as said before in this session.
+  virtual std::optional<v1::DataReport> Data() { return std::nullopt; }
   virtual void OnSessionUp(const v1::Welcome& welcome) = 0;
   virtual void OnSessionDown() = 0;
   // StartRanks, StopRanks, StoreReply, CheckpointAck, VerifyCheckpoint, DeleteCheckpoint,
-  // WatchRoots.
+  // WatchRoots, CheckData.
   virtual void OnControllerMessage(const v1::ControllerMessage& message) = 0;
   virtual void OnLeaseRenewed() = 0;
   // The controller will never take this agent: wrong protocol, wrong token, or a newer agent holds

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "worker/agent/telemetry/log_tailer.h"
 
@@ -25,10 +28,12 @@ absl::StatusOr<std::unique_ptr<ToolRun>> ToolRun::Start(EventLoop& loop, FileSys
   process.log_directory = command.folder;
   process.link = false;
   process.file_mask = command.file_mask;
+  process.oom_score_adj = command.oom_score_adj;
   MUSTER_ASSIGN_OR_RETURN(run->process_, RankProcess::Start(process, children));
   ToolRun* self = run.get();
   loop.Watch(run->process_->exit_fd(), POLLIN, [self](short) { self->OnExit(); });
   run->watched_ = true;
+  if (command.patience == absl::InfiniteDuration()) return run;
   run->timer_ = loop.After(command.patience, [self] {
     self->timed_out_ = true;
     self->process_->SignalGroup(SIGKILL);
@@ -41,6 +46,28 @@ ToolRun::~ToolRun() {
   if (watched_) loop_.Unwatch(process_->exit_fd());
   process_.reset();
   fs_.RemoveTree(folder_).IgnoreError();
+}
+
+void ToolRun::Abandon() {
+  process_->SignalGroup(SIGKILL);
+  process_->GiveUp();
+}
+
+uint64_t ToolRun::BytesWritten() {
+  uint64_t bytes = 0;
+  for (const char* file : {kStdoutFile, kStderrFile}) {
+    bytes += fs_.FileSize(absl::StrCat(folder_, "/", file)).value_or(0);
+  }
+  return bytes;
+}
+
+uint64_t ToolRun::BytesRead() const {
+  constexpr uint64_t kMaxBytes = 4096;
+  const std::string path = absl::StrCat("/proc/", process_->pid(), "/io");
+  const std::string text = PosixFileSystem().ReadFile(path, kMaxBytes).value_or("");
+  absl::string_view line = absl::string_view(text).substr(0, text.find('\n'));
+  uint64_t bytes = 0;
+  return absl::ConsumePrefix(&line, "rchar: ") && absl::SimpleAtoi(line, &bytes) ? bytes : 0;
 }
 
 std::string ToolRun::EndOf(const char* file) {

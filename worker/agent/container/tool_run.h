@@ -35,9 +35,10 @@ struct ToolCommand {
   std::string program;             // a path
   std::vector<std::string> words;  // without the program's name
   std::vector<std::string> environment;
-  std::string folder;  // made for what it writes, removed at the end; nobody else's
-  absl::Duration patience;
-  std::optional<mode_t> file_mask;  // its umask; nothing: the agent's
+  std::string folder;                // made for what it writes, removed at the end; nobody else's
+  absl::Duration patience;           // infinite: no bound
+  std::optional<mode_t> file_mask;   // its umask; nothing: the agent's
+  std::optional<int> oom_score_adj;  // nothing: the agent's
 };
 
 class ToolRun {
@@ -48,10 +49,18 @@ class ToolRun {
   static absl::StatusOr<std::unique_ptr<ToolRun>> Start(EventLoop& loop, FileSystem& fs,
                                                         ChildProcesses& children,
                                                         ToolCommand command, Done done);
-  // Kills it where it runs; `done` does not come any more.
+  // Kills it where it runs, and waits for its end unless it was abandoned; `done` does not come any
+  // more.
   ~ToolRun();
   ToolRun(const ToolRun&) = delete;
   ToolRun& operator=(const ToolRun&) = delete;
+
+  // Kills it, and does not count on its end: `done` comes once it has died, which may be never.
+  void Abandon();
+  // To stdout and stderr so far.
+  uint64_t BytesWritten();
+  // By its own process so far, from whatever it reads; zero when the kernel does not tell.
+  uint64_t BytesRead() const;
 
  private:
   ToolRun(EventLoop& loop, FileSystem& fs, std::string folder, Done done)

@@ -11,14 +11,19 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "common/base/unique_fd.h"
+#include "common/os/loopback.h"
 
 namespace muster::worker {
 namespace {
 
-std::optional<uint64_t> ReadNumber(const char* path) {
+std::optional<uint64_t> ReadNumber(const std::string& path) {
   std::ifstream file(path);
   uint64_t value = 0;
   if (file >> value) return value;
@@ -37,11 +42,25 @@ uint32_t AvailableCpus() {
 uint64_t AvailableMemoryBytes() {
   uint64_t bytes = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                    static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  for (const char* limit :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    if (const auto value = ReadNumber(limit); value.has_value()) bytes = std::min(bytes, *value);
+  const std::string old_limit = "/sys/fs/cgroup/memory/memory.limit_in_bytes";
+  return std::min({bytes, ReadNumber(old_limit).value_or(bytes),
+                   CgroupMemoryBytes("/proc/self/cgroup", "/sys/fs/cgroup").value_or(bytes)});
+}
+
+std::optional<uint64_t> CgroupMemoryBytes(const std::string& cgroups, const std::string& mount) {
+  std::ifstream file(cgroups);
+  std::string line;
+  while (std::getline(file, line) && !absl::StartsWith(line, "0::/")) {
   }
-  return bytes;
+  if (!absl::StartsWith(line, "0::/")) return std::nullopt;
+  std::optional<uint64_t> least;
+  std::string folder = line.substr(sizeof("0::") - 1);
+  while (true) {
+    const auto limit = ReadNumber(absl::StrCat(mount, folder, "/memory.max"));
+    if (limit.has_value()) least = std::min(least.value_or(*limit), *limit);
+    if (folder.empty()) return least;
+    folder.resize(folder.rfind('/'));
+  }
 }
 
 uint64_t ResidentBytes() {
@@ -50,6 +69,26 @@ uint64_t ResidentBytes() {
   uint64_t resident = 0;
   file >> size >> resident;
   return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::vector<GpuReading> VisibleGpus(const std::vector<GpuReading>& gpus, const char* visible) {
+  if (visible == nullptr) return gpus;
+  std::vector<GpuReading> shown;
+  for (const absl::string_view entry : absl::StrSplit(visible, ',')) {
+    const absl::string_view name = absl::StripAsciiWhitespace(entry);
+    uint32_t number = 0;
+    const auto found =
+        absl::SimpleAtoi(name, &number)
+            ? gpus.begin() + std::min<size_t>(number, gpus.size())
+            : std::find_if(gpus.begin(), gpus.end(), [&](const GpuReading& gpu) {
+                return absl::StartsWith(name, "GPU-") && absl::StartsWith(gpu.uuid, name);
+              });
+    if (found == gpus.end()) break;
+    const bool again = std::any_of(shown.begin(), shown.end(),
+                                   [&](const GpuReading& gpu) { return gpu.uuid == found->uuid; });
+    if (!again) shown.push_back(*found);
+  }
+  return shown;
 }
 
 std::vector<v1::Slot> MakeSlots(const std::vector<GpuReading>& gpus,
@@ -75,12 +114,8 @@ std::vector<v1::Slot> MakeSlots(const std::vector<GpuReading>& gpus,
   return slots;
 }
 
-bool IsLoopbackHost(const std::string& host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
-}
-
 absl::StatusOr<std::string> AddressTowards(const std::string& host) {
-  if (IsLoopbackHost(host)) return "127.0.0.1";
+  if (IsLoopback(host)) return "127.0.0.1";
   addrinfo hints = {};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* list = nullptr;

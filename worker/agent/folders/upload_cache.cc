@@ -6,16 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/os/sha256.h"
 #include "common/upload/limits.h"
-#include "common/upload/sha256.h"
 
 namespace muster::worker {
 namespace {
 
 bool IsArchiveOf(const std::string& sha256, const std::string& archive) {
-  Sha256 hash;
-  hash.Update(archive);
-  return hash.FinishHex() == sha256;
+  return Sha256Hex(archive) == sha256;
 }
 
 }  // namespace

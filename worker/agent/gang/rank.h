@@ -48,8 +48,8 @@ class RankHost {
   virtual void OnCheckpointEvent(v1::CheckpointEvent event) = 0;
   virtual void OnStoreLine(Rank& rank, StoreLine line) = 0;
   virtual void OnPhaseChange() = 0;
-  // What of it was killed a while ago still lives; the event says what, but not its kind. Said
-  // once, and from then on it publishes nothing.
+  // Called once, when processes of the rank survive SIGKILL; the host sets the event's kind. From
+  // then on the rank publishes nothing.
   virtual void OnUnkillable(v1::RankEvent event) = 0;
   virtual bool LeaseAllowsPublish() = 0;
   // Nothing of a job that has this one rank writes under its root any more, nor can another attempt

@@ -86,8 +86,9 @@ class Supervisor final : private RankHost {
   void Stop(const v1::StopRanks& stop);
   void KillStale(const v1::Welcome::StaleRank& stale);
   void StopAll(const StopRequest& request);
-  // No StartRanks is taken any more.
+  // No StartRanks is taken any more, until TakeWork.
   void Drain() { draining_ = true; }
+  void TakeWork() { draining_ = false; }
 
   void OnStoreReply(const v1::StoreReply& reply) { store_.OnReply(reply); }
   void OnCheckpointAck(const v1::CheckpointAck& ack);
@@ -100,6 +101,9 @@ class Supervisor final : private RankHost {
   // Ends ranks whose controller has been away for longer than their job allows; sweeps what waits;
   // removes folders that are done. Call about once a second.
   void Tick(absl::Duration controller_away);
+
+  // What else the agent starts must be known there, too, or is taken for what a rank left behind.
+  ChildProcesses& children() { return children_; }
 
   std::vector<v1::RankStatus> Statuses() const;
   std::set<uint32_t> BusySlots() const;

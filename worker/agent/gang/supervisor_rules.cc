@@ -139,7 +139,8 @@ absl::StatusOr<SpecSettings> CheckStart(const v1::StartRanks& start, const Start
   const v1::Fence& fence = start.fence();
   const std::string job = absl::StrCat("job ", fence.job_id(), " attempt ", fence.attempt());
   if (context.draining)
-    return absl::UnavailableError(absl::StrCat(job, ": this worker is stopping"));
+    return absl::UnavailableError(
+        absl::StrCat(job, ": this worker is stopping, or its machine goes away"));
   if (fence.job_id() == 0 || fence.attempt() == 0 || start.ranks().empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(job, ": the assignment names no job or no ranks"));

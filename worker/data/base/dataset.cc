@@ -54,17 +54,18 @@ Dataset::Part Dataset::Range(Split split, int64_t begin, int64_t count) const {
   return Gather(split, ids);
 }
 
+at::Tensor BatchSlots::NewTensor(const std::vector<int64_t>& sizes, c10::ScalarType type) {
+  return at::empty(sizes, at::TensorOptions(type));
+}
+
 BatchSlots::BatchSlots(const Dataset& dataset, c10::ScalarType input_type, int64_t samples,
-                       bool pinned) {
+                       const MakeTensor& make) {
   const auto sizes = [samples](std::vector<int64_t> shape) {
     shape.insert(shape.begin(), samples);
     return shape;
   };
-  const auto empty = [pinned](const std::vector<int64_t>& shape, c10::ScalarType type) {
-    return at::empty(shape, at::TensorOptions(type).pinned_memory(pinned));
-  };
-  part_ = {empty(sizes(dataset.shape()), input_type),
-           empty(sizes(dataset.target_shape()), dataset.target_type())};
+  part_ = {make(sizes(dataset.shape()), input_type),
+           make(sizes(dataset.target_shape()), dataset.target_type())};
   if (samples == 0) return;
   input_bytes_ = static_cast<int64_t>(part_.inputs.nbytes()) / samples;
   target_bytes_ = static_cast<int64_t>(part_.targets.nbytes()) / samples;

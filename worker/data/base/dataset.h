@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -97,10 +98,13 @@ class Dataset : public SampleSource {
 // The tensors of a batch, to be filled sample by sample.
 class BatchSlots {
  public:
-  // `input_type`: that of the inputs, where it is not as they are stored. `pinned`: a GPU can copy
-  // from them by itself.
+  // A tensor of any content.
+  using MakeTensor = std::function<at::Tensor(const std::vector<int64_t>& sizes, c10::ScalarType)>;
+  static at::Tensor NewTensor(const std::vector<int64_t>& sizes, c10::ScalarType type);
+
+  // `input_type`: that of the inputs, where it is not as they are stored.
   BatchSlots(const Dataset& dataset, c10::ScalarType input_type, int64_t samples,
-             bool pinned = false);
+             const MakeTensor& make = NewTensor);
 
   // Requires a place in [0, samples).
   SampleSlot operator[](int64_t place) const {

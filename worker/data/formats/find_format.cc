@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/os/path_text.h"
 #include "worker/data/formats/file_pattern.h"
 #include "worker/data/formats/parse/dataset_card.h"
 #include "worker/data/formats/sample_names.h"
@@ -135,7 +136,7 @@ class FormatFinder {
   // A path that is there may hold a '[' or a '{'.
   absl::StatusOr<bool> IsPatternOnly(const std::string& path) {
     if (!IsFilePattern(path)) return false;
-    MUSTER_ASSIGN_OR_RETURN(const bool is_there, fs_.Exists(path));
+    MUSTER_ASSIGN_OR_RETURN(const bool is_there, ExistsIfAllowed(fs_, path));
     return !is_there;
   }
 
@@ -326,7 +327,8 @@ class FormatFinder {
     std::optional<DataFormat> format = FormatOfName(name);
     if (!format.has_value()) {
       std::string start(kSniffedBytes, '\0');
-      MUSTER_ASSIGN_OR_RETURN(const uint64_t got, fs_.ReadAt(path, 0, start.data(), start.size()));
+      MUSTER_ASSIGN_OR_RETURN(const uint64_t got,
+                              fs_.ReadUncached(path, 0, start.data(), start.size()));
       start.resize(got);
       format = FormatOfBytes(start);
       if (!format.has_value()) return Unknown(path, "is no file that is known");
@@ -390,11 +392,20 @@ const char* DataFormatName(DataFormat format) {
 }
 
 absl::StatusOr<FoundData> FindFormat(FileSystem& fs, const std::string& path) {
-  // In an object store, "bucket//file" is another file than "bucket/file".
-  absl::string_view folder = path;
-  while (folder.size() > 1 && !absl::EndsWith(folder, "://") && absl::ConsumeSuffix(&folder, "/")) {
+  return FormatFinder(fs).Find(WithoutTrailingSlashes(path));
+}
+
+absl::Status TakeUnnamedForTraining(const std::string& path, FoundData& found) {
+  if (found.train.empty()) {
+    std::swap(found.train, found.unnamed);
+  } else if (!found.unnamed.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": ", found.unnamed.front(), " is in no split, though ",
+                     found.train.front(), " is: want a name with train, val or test in it"));
   }
-  return FormatFinder(fs).Find(std::string(folder));
+  if (!found.train.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, " has nothing to train on: no train folder or files"));
 }
 
 }  // namespace muster::worker

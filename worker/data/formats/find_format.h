@@ -47,4 +47,8 @@ inline constexpr char kUnfinishedPack[] = "pack.unfinished";
 // FAILED_PRECONDITION: a folder whose pack is unfinished. NOT_FOUND, and errors of FileSystem.
 absl::StatusOr<FoundData> FindFormat(FileSystem& fs, const std::string& path);
 
+// Files whose names tell no split are for training. INVALID_ARGUMENT where there are others for it,
+// and where there are none at all.
+absl::Status TakeUnnamedForTraining(const std::string& path, FoundData& found);
+
 }  // namespace muster::worker

@@ -82,13 +82,9 @@ absl::Status ParseIdx(const std::string& path, RecordIdx& idx) {
   return absl::OkStatus();
 }
 
-std::string IdxPath(const std::string& path) {
-  return absl::StrCat(absl::StripSuffix(path, ".rec"), ".idx");
-}
-
 absl::Status ReadIdx(FileSystem& fs, const std::string& path, RecordIdx& idx) {
-  const std::string idx_path = IdxPath(path);
-  MUSTER_ASSIGN_OR_RETURN(idx.is_there, fs.Exists(idx_path));
+  const std::string idx_path = RecordIdxPath(path);
+  MUSTER_ASSIGN_OR_RETURN(idx.is_there, ExistsIfAllowed(fs, idx_path));
   if (!idx.is_there) return absl::OkStatus();
   MUSTER_ASSIGN_OR_RETURN(idx.text, fs.ReadFile(idx_path, kMostIdxBytes));
   return ParseIdx(idx_path, idx);
@@ -217,7 +213,7 @@ class RecordFile {
 
   absl::Status WrongIdx(const IdxEntry& entry) const {
     return absl::InvalidArgumentError(absl::StrCat(
-        IdxPath(cursor_.path()), ": key ", entry.key, " should begin at byte ", entry.offset,
+        RecordIdxPath(cursor_.path()), ": key ", entry.key, " should begin at byte ", entry.offset,
         " of the .rec, where no record does: make the .idx anew (rec2idx.py)"));
   }
 
@@ -232,6 +228,10 @@ class RecordFile {
 };
 
 }  // namespace
+
+std::string RecordIdxPath(const std::string& path) {
+  return absl::StrCat(absl::StripSuffix(path, ".rec"), ".idx");
+}
 
 absl::StatusOr<IndexReport> IndexRecordIo(FileSystem& fs, const std::string& path,
                                           const RecordIoOptions& options, SampleSink& sink) {

@@ -24,6 +24,9 @@ struct RecordIoOptions {
   ReadWindow window;
 };
 
+// Where the keys of its records may lie.
+std::string RecordIdxPath(const std::string& path);
+
 // Adds the samples of one file. A label is a class: the number of the header, or the first of its
 // vector. Left out, with the reason: a record whose bytes hold the magic number, which the format
 // stores in several parts (about one in two million pictures of 100 KB); one without a picture; one

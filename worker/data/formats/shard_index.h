@@ -49,8 +49,8 @@ struct IndexedShard {
 
 // Adds the samples of the shard as IndexWebDataset does, links being passed over. Nothing, and
 // nothing added: the index is of another version, or says nothing of labels that the shard has:
-// walk through the shard. INVALID_ARGUMENT with the line: it is no such index, or not that of this
-// shard. Errors of `read` and of the sink.
+// walk through the shard. INVALID_ARGUMENT with the line, and nothing added: it is no such index,
+// or not that of this shard. Errors of `read` and of the sink.
 absl::StatusOr<std::optional<IndexReport>> IndexByShardIndex(const IndexedShard& shard,
                                                              const std::string& index_path,
                                                              absl::string_view index,

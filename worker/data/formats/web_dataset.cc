@@ -167,10 +167,10 @@ class Shard {
 
 absl::StatusOr<std::vector<std::string>> ReadClassNames(FileSystem& fs, const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kClassNamesFile);
-  const absl::StatusOr<std::string> text = fs.ReadFile(path, kMostNamesBytes);
-  if (absl::IsNotFound(text.status())) return std::vector<std::string>{};
-  MUSTER_RETURN_IF_ERROR(text.status());
-  std::vector<std::string> names = absl::StrSplit(*text, '\n');
+  MUSTER_ASSIGN_OR_RETURN(const bool is_there, ExistsIfAllowed(fs, path));
+  if (!is_there) return std::vector<std::string>{};
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, fs.ReadFile(path, kMostNamesBytes));
+  std::vector<std::string> names = absl::StrSplit(text, '\n');
   if (!names.empty() && names.back().empty()) names.pop_back();
   for (size_t i = 0; i < names.size(); ++i) {
     names[i] = std::string(absl::StripSuffix(names[i], "\r"));

@@ -30,11 +30,15 @@ CifarEdition Cifar100() {
 }
 
 absl::StatusOr<CifarEdition> CifarEditionIn(FileSystem& fs, const std::string& folder) {
+  absl::Status denied;
   for (const CifarEdition& edition : {Cifar10(), Cifar100()}) {
-    MUSTER_ASSIGN_OR_RETURN(const bool there,
-                            fs.Exists(absl::StrCat(folder, "/", edition.train_files.front())));
-    if (there) return edition;
+    const absl::StatusOr<bool> there =
+        fs.Exists(absl::StrCat(folder, "/", edition.train_files.front()));
+    if (there.ok() && *there) return edition;
+    if (!there.ok() && !absl::IsPermissionDenied(there.status())) return there.status();
+    denied.Update(there.status());
   }
+  MUSTER_RETURN_IF_ERROR(denied);
   return absl::NotFoundError(absl::StrCat(
       folder,
       " holds neither data_batch_1.bin (CIFAR-10) nor train.bin (CIFAR-100): unpack the "
@@ -71,11 +75,11 @@ absl::StatusOr<std::vector<std::string>> ReadCifarClassNames(FileSystem& fs,
                                                              const CifarEdition& edition,
                                                              const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", edition.names_file);
-  const absl::StatusOr<std::string> text = fs.ReadFile(path, kMaxNamesBytes);
-  if (absl::IsNotFound(text.status())) return std::vector<std::string>();
-  MUSTER_RETURN_IF_ERROR(text.status());
+  MUSTER_ASSIGN_OR_RETURN(const bool is_there, ExistsIfAllowed(fs, path));
+  if (!is_there) return std::vector<std::string>();
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, fs.ReadFile(path, kMaxNamesBytes));
   std::vector<std::string> names;
-  for (absl::string_view line : absl::StrSplit(*text, '\n')) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
     line = absl::StripAsciiWhitespace(line);
     if (!line.empty()) names.emplace_back(line);  // the real files end with an empty one
   }

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "common/base/status_macros.h"
-#include "worker/data/images/pixels.h"
 
 namespace muster::worker {
 namespace {
@@ -42,26 +41,27 @@ absl::StatusOr<PicturePlan> PlanPicture(absl::string_view stored, const PictureD
 }
 
 absl::Status DecodePlanned(absl::string_view stored, const PicturePlan& plan,
-                           const PictureDecoding& decoding, PictureScratch& scratch,
-                           Picture picture) {
+                           const PictureDecoding& decoding, Picture picture,
+                           PictureScratch& scratch) {
   scratch.pixels.resize(static_cast<size_t>(picture.size()));
-  MUSTER_RETURN_IF_ERROR(scratch.decoder.Decode(stored, plan.header, plan.crop,
-                                                {.width = static_cast<int32_t>(picture.width),
-                                                 .height = static_cast<int32_t>(picture.height),
-                                                 .channels = static_cast<int>(picture.channels),
-                                                 .flip = plan.flip,
-                                                 .upright = decoding.upright,
-                                                 .pixels = scratch.pixels.data()}));
-  InterleavedToPixels(scratch.pixels.data(), picture);
-  return absl::OkStatus();
+  return scratch.decoder.Decode(stored, plan.header, plan.crop,
+                                {.width = static_cast<int32_t>(picture.width),
+                                 .height = static_cast<int32_t>(picture.height),
+                                 .channels = static_cast<int>(picture.channels),
+                                 .flip = plan.flip,
+                                 .upright = decoding.upright,
+                                 .pixels = scratch.pixels.data()});
 }
 
-absl::Status MakePicture(absl::string_view stored, const PicturePlan& plan,
-                         const PictureDecoding& decoding, PictureScratch& scratch,
-                         Picture picture) {
-  MUSTER_RETURN_IF_ERROR(DecodePlanned(stored, plan, decoding, scratch, picture));
+void InputMaker::Make(const PicturePlan& plan, const PictureScratch& scratch,
+                      Picture picture) const {
+  if (plan.changes.empty()) {
+    levels_.ToInputs(scratch.pixels.data(), picture);
+    return;
+  }
+  InterleavedToPixels(scratch.pixels.data(), picture);
   for (const PictureChange& change : plan.changes) Apply(change, picture);
-  return absl::OkStatus();
+  PixelsToInputs(scale_, picture);
 }
 
 }  // namespace muster::worker

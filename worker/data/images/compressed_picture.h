@@ -14,6 +14,8 @@
 #include "worker/data/augment/augment.h"
 #include "worker/data/augment/picture.h"
 #include "worker/data/base/epoch_place.h"
+#include "worker/data/base/pixel_scale.h"
+#include "worker/data/images/pixels.h"
 #include "worker/data/pictures/picture_decoder.h"
 
 namespace muster::worker {
@@ -43,13 +45,23 @@ struct PictureScratch {
   std::vector<uint8_t> pixels;  // that were decoded: [height, width, channels]
 };
 
-// Fills `picture` with pixels from 0 to 1, before any of the plan's changes. Fails as
-// PictureDecoder does.
+// Fills scratch.pixels with the crop, resized to the size of `picture`, before any of the plan's
+// changes. Fails as PictureDecoder does.
 absl::Status DecodePlanned(absl::string_view stored, const PicturePlan& plan,
-                           const PictureDecoding& decoding, PictureScratch& scratch,
-                           Picture picture);
-// The same, and the changes.
-absl::Status MakePicture(absl::string_view stored, const PicturePlan& plan,
-                         const PictureDecoding& decoding, PictureScratch& scratch, Picture picture);
+                           const PictureDecoding& decoding, Picture picture,
+                           PictureScratch& scratch);
+
+// From decoded pixels to what the model is given.
+class InputMaker {
+ public:
+  explicit InputMaker(const PixelScale& scale) : scale_(scale), levels_(scale) {}
+
+  // Fills `picture` with the inputs of scratch.pixels after the plan's changes.
+  void Make(const PicturePlan& plan, const PictureScratch& scratch, Picture picture) const;
+
+ private:
+  const PixelScale scale_;
+  const InputLevels levels_;
+};
 
 }  // namespace muster::worker

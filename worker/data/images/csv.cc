@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "worker/data/base/data_fingerprint.h"
 #include "worker/data/base/dataset.h"
 #include "worker/data/base/held_out.h"
 #include "worker/data/csv/csv_table.h"
@@ -86,7 +86,7 @@ class CsvSource {
 
   int64_t classes() const { return classes_; }
   const std::vector<std::string>& class_names() const { return columns_.class_names; }
-  std::string Fingerprint() { return HashToHex(hasher_.Finish().whole); }
+  std::string ContentHash() { return HashToHex(hasher_.Finish().whole); }
 
  private:
   // The training set is the first: the others have its columns and its classes.
@@ -142,8 +142,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadCsv(FileSystem& fs, const CsvSource
   }
   return std::make_unique<InMemoryDataset>(
       std::move(parts), source.classes(),
-      absl::StrCat("csv-v1:", config.target, ":", config.regress, ":", config.normalize, ":",
-                   absl::StrJoin(config.features, ","), ":", source.Fingerprint()),
+      CsvFingerprint(config.target, config.features, config.regress, config.normalize,
+                     source.ContentHash()),
       std::move(scale), source.class_names());
 }
 

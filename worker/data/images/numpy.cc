@@ -22,8 +22,12 @@ absl::StatusOr<std::optional<Dataset::Part>> ReadPart(FileSystem& fs, const std:
                                                       Split split, BlockHasher& hasher) {
   const std::string start = absl::StrCat(folder, "/", SplitName(split));
   const std::string inputs_path = start + "_inputs.npy", targets_path = start + "_targets.npy";
-  MUSTER_ASSIGN_OR_RETURN(const bool has_inputs, fs.Exists(inputs_path));
-  MUSTER_ASSIGN_OR_RETURN(const bool has_targets, fs.Exists(targets_path));
+  // Only those of training must be there.
+  const auto exists = [&](const std::string& path) {
+    return split == Split::kTrain ? fs.Exists(path) : ExistsIfAllowed(fs, path);
+  };
+  MUSTER_ASSIGN_OR_RETURN(const bool has_inputs, exists(inputs_path));
+  MUSTER_ASSIGN_OR_RETURN(const bool has_targets, exists(targets_path));
   if (!has_inputs && !has_targets) return std::optional<Dataset::Part>();
   if (!has_inputs || !has_targets) {
     return absl::NotFoundError(absl::StrCat(has_inputs ? targets_path : inputs_path,

@@ -26,12 +26,12 @@ absl::StatusOr<std::unique_ptr<Dataset>> PictureFiles::Create(
     std::shared_ptr<AnyFileSystem> files, std::array<std::unique_ptr<SampleIndex>, 3> splits,
     const PictureFilesConfig& config) {
   MUSTER_ASSIGN_OR_RETURN(const int64_t classes, CountPictureClasses(splits, config.classes));
-  std::string fingerprint =
-      PictureSetFingerprint(splits, config.channels, config.size, config.decoding.upright);
   StorageOrder storage_order;
   if (config.storage_order) {
     MUSTER_ASSIGN_OR_RETURN(storage_order, StorageOrder::Of(*splits[0]));
   }
+  std::string fingerprint = PictureSetFingerprint(splits, storage_order, config.channels,
+                                                  config.size, config.decoding.upright);
   return std::unique_ptr<Dataset>(new PictureFiles(std::move(files), std::move(splits), config,
                                                    classes, std::move(fingerprint),
                                                    std::move(storage_order)));

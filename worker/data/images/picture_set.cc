@@ -22,7 +22,12 @@ absl::StatusOr<int64_t> CountPictureClasses(const PictureSplits& splits, int64_t
   }
   for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
     const SampleIndex& index = *splits[static_cast<size_t>(split)];
-    if (index.size() == 0) continue;
+    if (index.size() == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the ", SplitName(split),
+                       " set has no pictures (JPEG, PNG or WebP): give it files of its own, or, "
+                       "where it is split off, the training set more of them"));
+    }
     if (index.least_label() == kNoLabel) {
       return absl::InvalidArgumentError(
           absl::StrCat("some pictures of the ", SplitName(split), " set have no class"));
@@ -41,12 +46,14 @@ absl::StatusOr<int64_t> CountPictureClasses(const PictureSplits& splits, int64_t
   return classes;
 }
 
-std::string PictureSetFingerprint(const PictureSplits& splits, int64_t channels, int64_t size,
-                                  bool upright) {
+std::string PictureSetFingerprint(const PictureSplits& splits, const StorageOrder& order,
+                                  int64_t channels, int64_t size, bool upright) {
   std::string fingerprint = absl::StrCat("pictures:", channels, "x", size, "x", size, ":",
                                          upright ? "upright" : "stored");
   for (const std::unique_ptr<SampleIndex>& index : splits)
     absl::StrAppend(&fingerprint, ":", index->fingerprint());
+  if (const std::string stored = order.fingerprint(); !stored.empty())
+    absl::StrAppend(&fingerprint, ":stored=", stored);
   return fingerprint;
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/data/index/sample_index.h"
+#include "worker/data/index/storage_order.h"
 
 namespace muster::worker {
 
@@ -18,12 +19,14 @@ namespace muster::worker {
 using PictureSplits = std::array<std::unique_ptr<SampleIndex>, 3>;
 
 // `given`: by train.data.images.classes; 0: as many as the training set's labels tell.
-// INVALID_ARGUMENT when a split has samples without a label or with one that is no class, when the
-// training set is empty, or has fewer than two classes.
+// INVALID_ARGUMENT when a split is empty, has samples without a label or with one that is no class,
+// or when there are fewer than two classes. (Without validation samples any model would be the best
+// one, and without test samples it would have no result.)
 absl::StatusOr<int64_t> CountPictureClasses(const PictureSplits& splits, int64_t given);
 
-// Names the pictures and the way they are prepared: what ranks compare.
-std::string PictureSetFingerprint(const PictureSplits& splits, int64_t channels, int64_t size,
-                                  bool upright);
+// Names the pictures and the way they are prepared: what ranks compare. `order`: in which windows
+// of the training set are read; where there are none, as it comes.
+std::string PictureSetFingerprint(const PictureSplits& splits, const StorageOrder& order,
+                                  int64_t channels, int64_t size, bool upright);
 
 }  // namespace muster::worker

@@ -1,5 +1,7 @@
 #include "worker/data/images/pixels.h"
 
+#include <numeric>
+
 namespace muster::worker {
 
 void BytesToPixels(absl::string_view stored, Picture picture) {
@@ -34,6 +36,25 @@ void PixelsToInputs(const PixelScale& scale, Picture picture) {
     float* values = picture.values + channel * plane;
     const float mean = scale.mean[channel], std = scale.std[channel];
     for (int64_t i = 0; i < plane; ++i) values[i] = (values[i] - mean) / std;
+  }
+}
+
+InputLevels::InputLevels(const PixelScale& scale) : channels_(scale.mean.size()) {
+  std::array<uint8_t, 256> levels;
+  std::iota(levels.begin(), levels.end(), uint8_t{0});
+  for (size_t channel = 0; channel < channels_.size(); ++channel) {
+    const Picture picture{channels_[channel].data(), 1, 1, 256};
+    InterleavedToPixels(levels.data(), picture);
+    PixelsToInputs({{scale.mean[channel]}, {scale.std[channel]}}, picture);
+  }
+}
+
+void InputLevels::ToInputs(const uint8_t* pixels, Picture picture) const {
+  const int64_t plane = picture.plane();
+  for (int64_t channel = 0; channel < picture.channels; ++channel) {
+    const std::array<float, 256>& levels = channels_[static_cast<size_t>(channel)];
+    float* inputs = picture.values + channel * plane;
+    for (int64_t i = 0; i < plane; ++i) inputs[i] = levels[pixels[i * picture.channels + channel]];
   }
 }
 

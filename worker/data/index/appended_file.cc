@@ -24,12 +24,12 @@ absl::Status AppendedFile::Append(absl::string_view bytes) {
 }
 
 absl::Status AppendedFile::AppendFile(FileSystem& fs, const std::string& path,
-                                      const std::function<void()>& progress) {
+                                      const std::function<absl::Status()>& progress) {
   std::string buffer(kPieceBytes, '\0');
   for (uint64_t offset = 0;;) {
     MUSTER_ASSIGN_OR_RETURN(const uint64_t got,
                             fs.ReadAt(path, offset, buffer.data(), buffer.size()));
-    progress();
+    MUSTER_RETURN_IF_ERROR(progress());
     if (got == 0) return absl::OkStatus();
     MUSTER_RETURN_IF_ERROR(Append(absl::string_view(buffer).substr(0, got)));
     offset += got;

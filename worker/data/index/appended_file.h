@@ -18,9 +18,9 @@ class AppendedFile {
   static absl::StatusOr<AppendedFile> Create(FileSystem& fs, const std::string& path);
 
   absl::Status Append(absl::string_view bytes);
-  // All of another file. `progress` is called now and then.
+  // All of another file. `progress` is called now and then; its error ends it.
   absl::Status AppendFile(FileSystem& fs, const std::string& path,
-                          const std::function<void()>& progress);
+                          const std::function<absl::Status()>& progress);
   absl::Status Flush();
   absl::Status SyncAndClose();
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -16,21 +17,22 @@
 #include "common/base/deadline.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
-#include "common/ckpt/block_hasher.h"
 #include "common/fs/cache_folder.h"
 #include "common/fs/file_lock.h"
 #include "common/object_store/remote_path.h"
+#include "common/os/path_text.h"
+#include "common/os/sha256.h"
 #include "worker/data/base/sample_source.h"
 #include "worker/data/formats/image_folder.h"
 #include "worker/data/formats/lmdb.h"
 #include "worker/data/formats/record_io.h"
-#include "worker/data/formats/sample_names.h"
 #include "worker/data/formats/shard_index.h"
 #include "worker/data/formats/tf_record.h"
 #include "worker/data/formats/web_dataset.h"
 #include "worker/data/index/index_folder.h"
+#include "worker/data/index/index_progress.h"
 #include "worker/data/index/index_writer.h"
-#include "worker/data/parquet/image_rows.h"
+#include "worker/data/index/parquet_rows.h"
 
 namespace muster::worker {
 namespace {
@@ -38,12 +40,15 @@ namespace {
 constexpr Split kSplits[] = {Split::kTrain, Split::kValidation, Split::kTest};
 // Part of an index's name: higher when the rules change by which samples are found.
 constexpr int kIndexRules = 1;
-constexpr absl::Duration kSignOfLife = absl::Seconds(1);  // between two calls of progress
+constexpr int kUrlIndexRules = 2;  // earlier ones name files with the signatures of their URLs
 constexpr absl::Duration kLockPause = absl::Milliseconds(100);
-// Of a process that makes the indexes and writes nothing.
-constexpr absl::Duration kHolderPatience = absl::Minutes(5);
 // Of the training set, where nothing else is for validation and test.
 constexpr uint64_t kHashParts = 10;
+// Below an image folder far away, whose links may lead in a circle.
+constexpr int kMostListedLevels = 70;
+// Of what is left out of a whole set: lines for people to read. An agent ends a look that writes
+// without end.
+constexpr uint64_t kMostWarnings = 100;
 // Of the samples of each split that are being indexed, before they are put aside.
 constexpr uint64_t kSplitMemoryBytes = 24u << 20;
 
@@ -52,34 +57,12 @@ std::string PathForPeople(const std::string& path) {
   return IsRemotePath(path) ? UrlForPeople(path) : path;
 }
 
-// Calls progress once a second, however often it is told.
-class Progress {
- public:
-  explicit Progress(const IndexOptions& options) : options_(options) {}
-
-  void SampleFound() {
-    ++samples_;
-    GoesOn();
-  }
-  void GoesOn() {
-    if (!silence_.over()) return;
-    silence_ = Deadline(kSignOfLife);
-    options_.progress(samples_);
-  }
-  uint64_t samples() const { return samples_; }
-
- private:
-  const IndexOptions& options_;
-  uint64_t samples_ = 0;
-  Deadline silence_{absl::ZeroDuration()};
-};
-
 // Gives each sample to the split that it is in, and to a split only the files that it has samples
 // in. A format adds the samples of a file before the next file.
 class SplitSink final : public SampleSink {
  public:
   // `counts`: its samples are not those of another split.
-  SplitSink(std::vector<IndexWriter*> writers, bool counts, Progress& progress)
+  SplitSink(std::vector<IndexWriter*> writers, bool counts, IndexProgress& progress)
       : progress_(progress),
         counts_(counts),
         writers_(std::move(writers)),
@@ -92,11 +75,7 @@ class SplitSink final : public SampleSink {
     return files_++;
   }
   absl::Status Add(const FoundSample& sample) override {
-    if (counts_) {
-      progress_.SampleFound();
-    } else {
-      progress_.GoesOn();
-    }
+    MUSTER_RETURN_IF_ERROR(counts_ ? progress_.SampleFound() : progress_.GoesOn());
     MUSTER_CHECK(sample.file + 1 == files_, "a sample lies in the file that was added last");
     const size_t split = writers_.size() == 1 ? 0 : static_cast<size_t>(SplitOfKey(sample.key));
     if (!numbers_[split].has_value())
@@ -107,7 +86,7 @@ class SplitSink final : public SampleSink {
   }
 
  private:
-  Progress& progress_;
+  IndexProgress& progress_;
   const bool counts_;
   const std::vector<IndexWriter*> writers_;
   // Of the file that was added last: its number for each writer that has it.
@@ -119,14 +98,19 @@ class SplitSink final : public SampleSink {
 
 class IndexMaker {
  public:
-  IndexMaker(AnyFileSystem& data, FileSystem& local, const IndexOptions& options, FoundData found)
-      : data_(data),
-        local_(local),
-        options_(options),
-        found_(std::move(found)),
-        progress_(options) {}
+  IndexMaker(AnyFileSystem& data, FileSystem& local, const IndexOptions& options)
+      : data_(data), local_(local), options_(options), progress_(options) {}
 
+  absl::StatusOr<DataIndexes> Run() {
+    absl::StatusOr<DataIndexes> indexes = OpenOrMake();
+    // Who asks whether something is there may take a read that was stopped for a no.
+    if (!indexes.ok()) MUSTER_RETURN_IF_ERROR(progress_.GoesOn());
+    return indexes;
+  }
+
+ private:
   absl::StatusOr<DataIndexes> OpenOrMake() {
+    MUSTER_ASSIGN_OR_RETURN(found_, FindFormat(watched_, options_.path));
     MUSTER_RETURN_IF_ERROR(CheckFormat());
     MUSTER_RETURN_IF_ERROR(SortSplits());
     MUSTER_RETURN_IF_ERROR(Name());
@@ -135,13 +119,14 @@ class IndexMaker {
       if (there.has_value()) return *std::move(there);
     }
     MUSTER_RETURN_IF_ERROR(local_.MakeDirectories(folder_));
-    MUSTER_ASSIGN_OR_RETURN(const std::optional<FileLock> lock, Lock());
+    MUSTER_ASSIGN_OR_RETURN(lock_, Lock());
+    if (lock_.has_value()) progress_.Hold(&*lock_);
     if (!options_.anew) {
       // Another process may have made them meanwhile.
       MUSTER_ASSIGN_OR_RETURN(std::optional<DataIndexes> there, Open());
       if (there.has_value()) return *std::move(there);
     }
-    MUSTER_RETURN_IF_ERROR(Make(/*is_locked=*/lock.has_value()));
+    MUSTER_RETURN_IF_ERROR(Make(/*is_locked=*/lock_.has_value()));
     RemoveUnusedIndexes(folder_, name_);
     MUSTER_ASSIGN_OR_RETURN(std::optional<DataIndexes> made, Open());
     if (!made.has_value())
@@ -149,12 +134,11 @@ class IndexMaker {
     return *std::move(made);
   }
 
- private:
-  // Waits for another process that makes them, for as long as it writes. Nothing: the folder's disk
+  // Waits for another process that makes them, for as long as it lives. Nothing: the folder's disk
   // has no locks, so several may make them at once; each makes the same ones.
   absl::StatusOr<std::optional<FileLock>> Lock() {
-    uint64_t written = 0;
-    Deadline patience(kHolderPatience);
+    std::string beat;  // the last sign of life
+    Deadline patience(options_.patience);
     for (bool first = true;; first = false) {
       absl::StatusOr<std::optional<FileLock>> lock = FileLock::Try(IndexPath("lock"));
       if (absl::IsUnimplemented(lock.status())) {
@@ -170,27 +154,18 @@ class IndexMaker {
         Log(LogLevel::kInfo, "index_awaited",
             {{"data", PathForPeople(options_.path)}, {"lock", IndexPath("lock")}});
       }
-      if (const uint64_t now = BytesOfParts(); now != written) {
-        written = now;
-        patience = Deadline(kHolderPatience);
+      MUSTER_RETURN_IF_ERROR(progress_.GoesOn());
+      const absl::StatusOr<FileVersion> now = data_.Version(IndexPath("lock"));
+      if (now.ok() && now->tag != beat) {
+        beat = now->tag;
+        patience = Deadline(options_.patience);
+      } else if (patience.over()) {
+        return absl::UnavailableError(absl::StrCat(
+            IndexPath("lock"), " is held by a process that has given no sign of life ", "for ",
+            absl::FormatDuration(options_.patience), ": look for who stopped there"));
       }
-      if (patience.over()) {
-        return absl::UnavailableError(
-            absl::StrCat(IndexPath("lock"), " is held by a process that has written nothing for ",
-                         absl::FormatDuration(kHolderPatience), ": look for who stopped there"));
-      }
-      progress_.GoesOn();
       absl::SleepFor(kLockPause);
     }
-  }
-  // What the maker has written so far.
-  uint64_t BytesOfParts() {
-    const absl::StatusOr<std::vector<FileInfo>> files = local_.List(folder_);
-    uint64_t bytes = 1;
-    if (!files.ok()) return bytes;
-    for (const FileInfo& file : *files)
-      if (absl::StartsWith(file.name, name_)) bytes += file.size_bytes + 1;
-    return bytes;
   }
 
   absl::Status CheckFormat() const {
@@ -201,17 +176,7 @@ class IndexMaker {
 
   // Which files are for training, validation and test.
   absl::Status SortSplits() {
-    if (found_.train.empty()) {
-      std::swap(found_.train, found_.unnamed);
-    } else if (!found_.unnamed.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(options_.path, ": ", found_.unnamed.front(), " is in no split, though ",
-                       found_.train.front(), " is: want a name with train, val or test in it"));
-    }
-    if (found_.train.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(options_.path, " has nothing to train on: no train folder or files"));
-    }
+    MUSTER_RETURN_IF_ERROR(TakeUnnamedForTraining(options_.path, found_));
     if (found_.validation.empty()) found_.validation = found_.test;
     if (found_.test.empty()) found_.test = found_.validation;
     return absl::OkStatus();
@@ -226,7 +191,9 @@ class IndexMaker {
   // By all that tells one state of the data from another, without reading them.
   absl::Status Name() {
     folder_ = options_.folder.empty() ? IndexFolder() : options_.folder;
-    std::string what = absl::StrCat(kIndexRules, "\n", PathForPeople(options_.path), "\n",
+    const bool is_url = absl::StartsWith(options_.path, "http");
+    std::string what = absl::StrCat(is_url ? kUrlIndexRules : kIndexRules, "\n",
+                                    PathForPeople(WithoutTrailingSlashes(options_.path)), "\n",
                                     DataFormatName(found_.format), "\n");
     for (const Split split : kSplits) {
       for (const std::string& file : FilesOf(split)) {
@@ -236,30 +203,63 @@ class IndexMaker {
     }
     if (found_.format == DataFormat::kWebDataset) {
       MUSTER_ASSIGN_OR_RETURN(class_names_,
-                              ReadClassNames(data_, ParentFolder(found_.train.front())));
+                              ReadClassNames(watched_, ParentFolder(found_.train.front())));
       if (!class_names_.empty())
         absl::StrAppend(&what, "classes\n", absl::StrJoin(class_names_, "\n"), "\n");
     }
     name_ = Sha256Hex(what).substr(0, 32);
     return absl::OkStatus();
   }
-  // Of an image folder it is that of the class folders: it changes when pictures come and go.
   absl::Status AppendVersion(const std::string& file, std::string& what) {
-    progress_.GoesOn();
-    if (found_.format != DataFormat::kImageFolder) {
-      MUSTER_ASSIGN_OR_RETURN(const FileVersion version, data_.Version(file));
-      absl::StrAppend(&what, " ", version.size_bytes, " ", version.tag, "\n");
-      return absl::OkStatus();
-    }
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> folders, data_.List(file));
+    MUSTER_RETURN_IF_ERROR(progress_.GoesOn());
+    if (found_.format == DataFormat::kImageFolder)
+      return IsRemotePath(file) ? AppendTree(file, what, 0) : AppendClassFolders(file, what);
+    MUSTER_ASSIGN_OR_RETURN(const FileVersion version, data_.Version(file));
+    absl::StrAppend(&what, " ", version.size_bytes, " ", version.tag, "\n");
+    const std::optional<std::string> beside = FileBeside(file);
+    if (!beside.has_value()) return absl::OkStatus();
+    const absl::StatusOr<FileVersion> its = data_.Version(*beside);
+    if (its.ok()) absl::StrAppend(&what, "beside ", its->size_bytes, " ", its->tag, "\n");
+    return IsNotToBeRead(its.status()) ? absl::OkStatus() : its.status();
+  }
+  // Which keys or labels may come from.
+  std::optional<std::string> FileBeside(const std::string& file) const {
+    if (found_.format == DataFormat::kWebDataset) return ShardIndexPath(file);
+    if (found_.format == DataFormat::kRecordIo) return RecordIdxPath(file);
+    return std::nullopt;
+  }
+  // There is no such file. S3 denies what is not there to those who may not list.
+  static bool IsNotToBeRead(const absl::Status& status) {
+    return absl::IsNotFound(status) || absl::IsPermissionDenied(status) ||
+           absl::IsFailedPrecondition(status);
+  }
+  // By the class folders' time of change: that of a picture that comes or goes.
+  absl::Status AppendClassFolders(const std::string& root, std::string& what) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> folders, data_.List(root));
     for (const FileInfo& folder : folders) {
       absl::StrAppend(&what, "\n", folder.name);
       const absl::StatusOr<FileVersion> version =
-          data_.Version(absl::StrCat(file, "/", folder.name));
+          data_.Version(absl::StrCat(root, "/", folder.name));
+      if (!version.ok() && !absl::IsNotFound(version.status())) return version.status();
       if (version.ok()) absl::StrAppend(&what, " ", version->tag);
-      progress_.GoesOn();
+      MUSTER_RETURN_IF_ERROR(progress_.GoesOn());
     }
     what += "\n";
+    return absl::OkStatus();
+  }
+  // Object stores know no folders, and so no time of their change: by all names and sizes.
+  absl::Status AppendTree(const std::string& folder, std::string& what, int level) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> entries, data_.List(folder));
+    MUSTER_RETURN_IF_ERROR(progress_.GoesOn());
+    std::string names;
+    for (const FileInfo& entry : entries)
+      absl::StrAppend(&names, entry.name, " ", entry.is_directory, " ", entry.size_bytes, "\n");
+    absl::StrAppend(&what, " ", Sha256Hex(names), "\n");
+    if (level == kMostListedLevels) return absl::OkStatus();  // who indexes it says so
+    for (const FileInfo& entry : entries) {
+      if (!entry.is_directory) continue;
+      MUSTER_RETURN_IF_ERROR(AppendTree(absl::StrCat(folder, "/", entry.name), what, level + 1));
+    }
     return absl::OkStatus();
   }
   std::string IndexPath(absl::string_view what) const {
@@ -267,11 +267,12 @@ class IndexMaker {
   }
 
   // Nothing: one at least is not there, or broken.
-  absl::StatusOr<std::optional<DataIndexes>> Open() const {
+  absl::StatusOr<std::optional<DataIndexes>> Open() {
     DataIndexes indexes;
     indexes.format = found_.format;
     for (const Split split : kSplits) {
-      auto index = SampleIndex::Open(IndexPath(absl::StrCat(SplitName(split), ".idx")));
+      auto index = SampleIndex::Open(IndexPath(absl::StrCat(SplitName(split), ".idx")),
+                                     [this] { return progress_.GoesOn(); });
       if (absl::IsNotFound(index.status())) return std::nullopt;
       if (absl::IsDataLoss(index.status())) {
         Log(LogLevel::kWarning, "index_broken", {{"error", index.status().message()}});
@@ -297,7 +298,7 @@ class IndexMaker {
       writers.push_back(std::make_unique<IndexWriter>(
           local_, IndexPath(absl::StrCat(SplitName(split), ".idx")), writing));
     }
-    std::vector<std::string> classes = class_names_;
+    MUSTER_ASSIGN_OR_RETURN(std::vector<std::string> classes, ClassesBeforehand());
     for (const Split split : kSplits) {
       std::vector<IndexWriter*> into = {writers[static_cast<size_t>(split)].get()};
       if (split == Split::kTrain && splits_off())
@@ -307,13 +308,17 @@ class IndexMaker {
       SplitSink sink(into, /*counts=*/!is_validation_again, progress_);
       MUSTER_RETURN_IF_ERROR(IndexFiles(FilesOf(split), sink, classes));
     }
+    if (untold_ > 0) {
+      Log(LogLevel::kWarning, "index_warnings_left_out",
+          {{"data", PathForPeople(options_.path)}, {"more", untold_}});
+    }
     // Where there are no locks two processes may each have made some of the indexes that are found.
     std::string all = absl::StrJoin(classes, "\n");
     for (const std::unique_ptr<IndexWriter>& writer : writers)
       absl::StrAppend(&all, "\n", writer->samples(), " ", writer->content());
     const std::string set = Sha256Hex(all).substr(0, 16);
     for (const std::unique_ptr<IndexWriter>& writer : writers)
-      MUSTER_RETURN_IF_ERROR(writer->Finish(classes, set, [this] { progress_.GoesOn(); }));
+      MUSTER_RETURN_IF_ERROR(writer->Finish(classes, set, [this] { return progress_.GoesOn(); }));
     options_.progress(progress_.samples());
     Log(LogLevel::kInfo, "index_made",
         {{"data", PathForPeople(options_.path)},
@@ -322,19 +327,47 @@ class IndexMaker {
     return absl::OkStatus();
   }
 
+  // Those that the data name beside the files, or that several files have only together.
+  absl::StatusOr<std::vector<std::string>> ClassesBeforehand() {
+    if (found_.format != DataFormat::kLmdb || found_.train.size() == 1) return class_names_;
+    std::set<std::string> all;
+    for (const std::string& file : found_.train) {
+      MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> classes,
+                              FindLmdbClasses(watched_, file));
+      all.insert(classes.begin(), classes.end());
+    }
+    return std::vector<std::string>(all.begin(), all.end());
+  }
+
   // `classes`: of the splits before, for those whose files name them; filled by the first.
   absl::Status IndexFiles(const std::vector<std::string>& files, SampleSink& sink,
                           std::vector<std::string>& classes) {
     for (const std::string& file : files) {
       MUSTER_ASSIGN_OR_RETURN(const IndexReport report, IndexOne(file, sink, classes));
-      for (const std::string& reason : report.reasons)
-        Log(LogLevel::kWarning, "not_indexed", {{"reason", reason}});
-      if (report.left_out > report.reasons.size()) {
-        Log(LogLevel::kWarning, "not_indexed",
-            {{"file", PathForPeople(file)}, {"more", report.left_out - report.reasons.size()}});
-      }
+      WarnOfLeftOut(file, report);
     }
     return absl::OkStatus();
+  }
+
+  void WarnOfLeftOut(const std::string& file, const IndexReport& report) {
+    uint64_t untold = report.left_out;
+    for (const std::string& reason : report.reasons) {
+      if (!MayWarn()) break;
+      Log(LogLevel::kWarning, "not_indexed", {{"reason", reason}});
+      --untold;
+    }
+    if (untold > 0 && MayWarn()) {
+      Log(LogLevel::kWarning, "not_indexed", {{"file", PathForPeople(file)}, {"more", untold}});
+      untold = 0;
+    }
+    untold_ += untold;
+  }
+
+  // Whether there is a line left for it.
+  bool MayWarn() {
+    if (warnings_ == kMostWarnings) return false;
+    ++warnings_;
+    return true;
   }
 
   absl::StatusOr<IndexReport> IndexOne(const std::string& file, SampleSink& sink,
@@ -344,33 +377,25 @@ class IndexMaker {
         ImageFolderOptions folder;
         folder.classes = classes;
         MUSTER_ASSIGN_OR_RETURN(ImageFolderIndex index,
-                                IndexImageFolder(data_, file, folder, sink));
+                                IndexImageFolder(watched_, file, folder, sink));
         if (classes.empty()) classes = std::move(index.classes);
         return std::move(index.report);
       }
       case DataFormat::kLmdb: {
         LmdbOptions lmdb;
         lmdb.classes = classes;
-        MUSTER_ASSIGN_OR_RETURN(LmdbIndex index, IndexLmdb(data_, file, lmdb, sink));
+        MUSTER_ASSIGN_OR_RETURN(LmdbIndex index, IndexLmdb(watched_, file, lmdb, sink));
         if (classes.empty()) classes = std::move(index.classes);
         return std::move(index.report);
       }
       case DataFormat::kWebDataset:
         return IndexShard(file, sink);
       case DataFormat::kTfRecord:
-        return IndexTfRecords(data_, file, {}, sink);
+        return IndexTfRecords(watched_, file, {}, sink);
       case DataFormat::kRecordIo:
-        return IndexRecordIo(data_, file, {}, sink);
-      case DataFormat::kParquet: {
-        std::vector<std::string> named;
-        MUSTER_ASSIGN_OR_RETURN(IndexReport report, IndexParquet(file, sink, named));
-        if (!classes.empty() && !named.empty() && named != classes) {
-          return absl::InvalidArgumentError(absl::StrCat(
-              file, " names other classes than the files before it, or in another order"));
-        }
-        if (classes.empty()) classes = std::move(named);
-        return report;
-      }
+        return IndexRecordIo(watched_, file, {}, sink);
+      case DataFormat::kParquet:
+        return IndexParquet(file, sink, classes);
       case DataFormat::kNpy:
         break;
     }
@@ -380,11 +405,9 @@ class IndexMaker {
   // By the index beside it, where there is one.
   absl::StatusOr<IndexReport> IndexShard(const std::string& path, SampleSink& sink) {
     const std::optional<std::string> beside = ShardIndexPath(path);
-    if (!beside.has_value()) return IndexWebDataset(data_, path, {}, sink);
-    const absl::StatusOr<std::string> text = data_.ReadFile(*beside, kMostShardIndexBytes);
-    // S3 denies what is not there to those who may not list.
-    if (absl::IsNotFound(text.status()) || absl::IsPermissionDenied(text.status()))
-      return IndexWebDataset(data_, path, {}, sink);
+    if (!beside.has_value()) return IndexWebDataset(watched_, path, {}, sink);
+    const absl::StatusOr<std::string> text = watched_.ReadFile(*beside, kMostShardIndexBytes);
+    if (IsNotToBeRead(text.status())) return IndexWebDataset(watched_, path, {}, sink);
     MUSTER_RETURN_IF_ERROR(text.status());
     MUSTER_ASSIGN_OR_RETURN(const FileVersion version, data_.Version(path));
     IndexedShard shard{path, version.size_bytes, nullptr};
@@ -392,38 +415,39 @@ class IndexMaker {
     shard.read = [&](uint64_t offset, char* buffer, uint64_t bytes) {
       return data_.ReadVersion(path, version, offset, buffer, bytes);
     };
-    MUSTER_ASSIGN_OR_RETURN(std::optional<IndexReport> report,
-                            IndexByShardIndex(shard, PathForPeople(*beside), *text, {}, sink));
-    if (report.has_value()) return *std::move(report);
-    return IndexWebDataset(data_, path, {}, sink);
+    absl::StatusOr<std::optional<IndexReport>> report =
+        IndexByShardIndex(shard, *beside, *text, {}, sink);
+    if (absl::IsInvalidArgument(report.status())) {
+      if (MayWarn()) {
+        Log(LogLevel::kWarning, "shard_index_ignored",
+            {{"error", report.status().message()}, {"note", "the shard itself is read"}});
+      } else {
+        ++untold_;
+      }
+      return IndexWebDataset(watched_, path, {}, sink);
+    }
+    MUSTER_RETURN_IF_ERROR(report.status());
+    if (report->has_value()) return **std::move(report);
+    return IndexWebDataset(watched_, path, {}, sink);
   }
 
-  // Pictures that lie in the file as they are. `classes`: the names that it has for them.
+  // Pictures that lie in the file as they are.
   absl::StatusOr<IndexReport> IndexParquet(const std::string& path, SampleSink& sink,
                                            std::vector<std::string>& classes) {
-    MUSTER_ASSIGN_OR_RETURN(const ParquetFile file, ParquetFile::Open(data_, path));
-    MUSTER_ASSIGN_OR_RETURN(ImageColumns columns, FindImageColumns(file));
-    MUSTER_ASSIGN_OR_RETURN(const uint64_t size, data_.FileSize(path));
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t size, watched_.FileSize(path));
     const uint32_t number = sink.AddFile(path, size);
-    const std::string name = path.substr(path.rfind('/') + 1);
     IndexReport report;
-    const auto add = [&](const ImageRow& row) -> absl::Status {
+    const auto add = [&](const std::string& key, const ImageRow& row) -> absl::Status {
       if (row.file_offset == ParquetValue::kNowhere) {
         return absl::InvalidArgumentError(
             absl::StrCat(path,
                          ": its pictures lie in compressed pages, and cannot be read one by "
                          "one; `muster data pack` makes shards of them"));
       }
-      // Names without a folder come again in each class.
-      const SampleName named = NameOf(row.path);
-      const bool is_path = row.path.find('/') != absl::string_view::npos && !named.key.empty();
-      const std::string key =
-          is_path ? std::string(named.key) : NumberedKey(name, static_cast<uint64_t>(row.row));
       ++report.samples;
       return sink.Add({key, number, row.file_offset, row.bytes.size(), row.label});
     };
-    MUSTER_RETURN_IF_ERROR(ForEachImage(file, columns, add));
-    classes = std::move(columns.classes);
+    MUSTER_RETURN_IF_ERROR(ForEachParquetRow(watched_, path, {}, classes, add));
     return report;
   }
 
@@ -431,18 +455,23 @@ class IndexMaker {
   FileSystem& local_;
   const IndexOptions& options_;
   FoundData found_;
-  Progress progress_;
+  IndexProgress progress_;
+  WatchedFiles watched_{data_, progress_};
+  std::optional<FileLock> lock_;
   std::string folder_;
   std::string name_;
   std::vector<std::string> class_names_;  // of WebDataset
+  uint64_t warnings_ = 0;                 // lines so far
+  uint64_t untold_ = 0;                   // what there was no line for
 };
 
 }  // namespace
 
 absl::StatusOr<DataIndexes> OpenOrMakeIndexes(AnyFileSystem& data, FileSystem& local,
                                               const IndexOptions& options) {
-  MUSTER_ASSIGN_OR_RETURN(FoundData found, FindFormat(data, options.path));
-  return IndexMaker(data, local, options, std::move(found)).OpenOrMake();
+  IndexOptions own = options;
+  MUSTER_ASSIGN_OR_RETURN(own.path, data.KeepQuery(options.path));
+  return IndexMaker(data, local, own).Run();
 }
 
 Split SplitOfKey(absl::string_view key) {

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/fs/file_system.h"
 #include "common/object_store/cache/any_file_system.h"
 #include "worker/data/base/sample_source.h"
@@ -28,6 +29,10 @@ struct IndexOptions {
   // Called once a second or so, with the samples found so far, also while another process makes
   // them.
   std::function<void(uint64_t samples)> progress = [](uint64_t) {};
+  // Asked often, at each sample and each read: whether to go on making them, or waiting for them.
+  std::function<bool()> goes_on = [] { return true; };
+  // With another process that makes them and gives no sign of life.
+  absl::Duration patience = absl::Minutes(5);
 };
 
 struct DataIndexes {
@@ -38,12 +43,14 @@ struct DataIndexes {
 
 // Where the data do not say what is for validation and what for test, a tenth each of the training
 // set is, by a hash of the key; where they name one of both, it serves as both. Another index is
-// made when shards are other ones by size or time (or by the tag that an object store gives them);
-// of an image folder, when pictures came to or went from a class folder: not when one was changed
-// in place or in a folder below, of which IndexOptions::anew must tell. INVALID_ARGUMENT and
+// made when shards, or the files of keys and labels beside them, are other ones by size or time (or
+// by the tag that an object store gives them);
+// of an image folder far away, when any name or size in it is another; of one of this machine, when
+// pictures came to or went from a class folder: not when one was changed in place or in a folder
+// below, of which IndexOptions::anew must tell. INVALID_ARGUMENT and
 // NOT_FOUND where the data are not what is read, with their path; UNIMPLEMENTED for a format that
-// has another reader; UNAVAILABLE when a process that makes them stands still; else the file
-// systems' codes.
+// has another reader; UNAVAILABLE when a process that makes them stands still; CANCELLED when
+// IndexOptions::goes_on says no; else the file systems' codes.
 absl::StatusOr<DataIndexes> OpenOrMakeIndexes(AnyFileSystem& data, FileSystem& local,
                                               const IndexOptions& options);
 

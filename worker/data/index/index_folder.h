@@ -2,7 +2,8 @@
 //
 //   NAME.train.idx, NAME.validation.idx, NAME.test.idx    a data set's; their modification time is
 //                                                         that of their last use, to the day
-//   NAME.lock                                             held by who makes them
+//   NAME.lock                                             held by who makes them, and touched
+//                                                         once a second meanwhile
 //   NAME.train.idx.*.part                                 being written (index_writer.h)
 //
 // Used where indexes are opened and made. Any thread.

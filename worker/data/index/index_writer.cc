@@ -249,7 +249,8 @@ absl::Status IndexWriter::RemoveLeftovers() {
 }
 
 absl::Status IndexWriter::Finish(const std::vector<std::string>& class_names,
-                                 const std::string& set, const std::function<void()>& progress) {
+                                 const std::string& set,
+                                 const std::function<absl::Status()>& progress) {
   MUSTER_RETURN_IF_ERROR(Begin());
   const absl::Status written = WriteIndex(class_names, set, progress);
   const absl::Status removed = RemoveLeftovers();
@@ -266,7 +267,7 @@ absl::Status IndexWriter::TwiceTheKey(const Kept& a, const Kept& b) const {
 
 absl::Status IndexWriter::WriteIndex(const std::vector<std::string>& class_names,
                                      const std::string& set,
-                                     const std::function<void()>& progress) {
+                                     const std::function<absl::Status()>& progress) {
   Sort();
   std::vector<Run> runs;
   const uint64_t read_bytes = std::clamp(options_.memory_bytes / static_cast<uint64_t>(runs_ + 1),
@@ -302,7 +303,7 @@ absl::Status IndexWriter::WriteIndex(const std::vector<std::string>& class_names
     if (before.has_value() && before->key == head.sample.key)
       return TwiceTheKey(*before, head.sample);
     MUSTER_RETURN_IF_ERROR(parts.Add(head.sample));
-    progress();
+    MUSTER_RETURN_IF_ERROR(progress());
     before = std::move(head.sample);
     MUSTER_RETURN_IF_ERROR(advance(head.run));
   }

@@ -46,10 +46,11 @@ class IndexWriter final : public SampleSink {
   uint64_t content() const { return content_; }
 
   // Writes the index. `set`: the same for the indexes that were made together. `progress` is called
-  // now and then. INVALID_ARGUMENT when two samples have one key: their files are named.
+  // now and then; its error ends it. INVALID_ARGUMENT when two samples have one key: their files
+  // are named.
   absl::Status Finish(
       const std::vector<std::string>& class_names, const std::string& set = "",
-      const std::function<void()>& progress = [] {});
+      const std::function<absl::Status()>& progress = [] { return absl::OkStatus(); });
 
  private:
   struct Kept {
@@ -67,7 +68,7 @@ class IndexWriter final : public SampleSink {
   absl::Status PutAside();
   absl::Status RemoveLeftovers();
   absl::Status WriteIndex(const std::vector<std::string>& class_names, const std::string& set,
-                          const std::function<void()>& progress);
+                          const std::function<absl::Status()>& progress);
   std::string PartPath(const std::string& what) const;
   absl::Status TwiceTheKey(const Kept& a, const Kept& b) const;
 

@@ -10,8 +10,9 @@
 
 namespace muster::worker {
 
-absl::StatusOr<std::unique_ptr<SampleIndex>> SampleIndex::Open(const std::string& path) {
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> mapped, MappedFile::Open(path));
+absl::StatusOr<std::unique_ptr<SampleIndex>> SampleIndex::Open(
+    const std::string& path, const MappedFile::Progress& progress) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> mapped, MappedFile::Open(path, progress));
   auto index = std::unique_ptr<SampleIndex>(new SampleIndex(path, std::move(mapped)));
   MUSTER_RETURN_IF_ERROR(index->ReadFooter());
   return index;

@@ -28,7 +28,9 @@ class SampleIndex {
  public:
   // DATA_LOSS when the file is no whole index: remove it, and it is made again. Else those of
   // MappedFile.
-  static absl::StatusOr<std::unique_ptr<SampleIndex>> Open(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<SampleIndex>> Open(
+      const std::string& path,
+      const MappedFile::Progress& progress = [] { return absl::OkStatus(); });
 
   uint64_t size() const { return samples_; }
   const std::string& path() const { return path_; }  // of the index's file

@@ -35,7 +35,7 @@ absl::StatusOr<std::string> SpilledBytes::Read(uint64_t offset, uint64_t bytes) 
   return read;
 }
 
-absl::Status SpilledBytes::CopyTo(AppendedFile& to, const std::function<void()>& progress) {
+absl::Status SpilledBytes::CopyTo(AppendedFile& to, const std::function<absl::Status()>& progress) {
   if (file_.has_value()) MUSTER_RETURN_IF_ERROR(to.AppendFile(fs_, path_, progress));
   return to.Append(held_);
 }
@@ -66,7 +66,7 @@ absl::StatusOr<SourceFile> SourceFiles::At(uint32_t file) const {
   return SourceFile{std::move(path), entry.size_bytes};
 }
 
-absl::Status SourceFiles::CopyTo(AppendedFile& to, const std::function<void()>& progress) {
+absl::Status SourceFiles::CopyTo(AppendedFile& to, const std::function<absl::Status()>& progress) {
   MUSTER_RETURN_IF_ERROR(table_.CopyTo(to, progress));
   return paths_.CopyTo(to, progress);
 }

@@ -31,7 +31,7 @@ class SpilledBytes {
   absl::Status Spill();
   // Requires a range that was appended.
   absl::StatusOr<std::string> Read(uint64_t offset, uint64_t bytes) const;
-  absl::Status CopyTo(AppendedFile& to, const std::function<void()>& progress);
+  absl::Status CopyTo(AppendedFile& to, const std::function<absl::Status()>& progress);
 
  private:
   static constexpr size_t kMostHeldBytes = 1u << 20;
@@ -64,7 +64,7 @@ class SourceFiles {
   // Requires file < count. The one that was added last costs nothing.
   absl::StatusOr<SourceFile> At(uint32_t file) const;
   // The table, and the paths behind it (index_layout.h).
-  absl::Status CopyTo(AppendedFile& to, const std::function<void()>& progress);
+  absl::Status CopyTo(AppendedFile& to, const std::function<absl::Status()>& progress);
 
  private:
   SpilledBytes table_, paths_;

@@ -1,5 +1,7 @@
 #include "worker/data/index/storage_order.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -38,6 +40,11 @@ absl::StatusOr<StorageOrder> StorageOrder::Of(const SampleIndex& index) {
   std::sort(places.begin(), places.end());
   for (const StoredAt& place : places) order.ids_.push_back(place.id);
   return order;
+}
+
+std::string StorageOrder::fingerprint() const {
+  if (ids_.empty()) return "";
+  return absl::StrCat(absl::Hex(XXH3_64bits(ids_.data(), ids_.size() * sizeof(uint32_t))));
 }
 
 }  // namespace muster::worker

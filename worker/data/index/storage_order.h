@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,6 +19,8 @@ class StorageOrder {
 
   // Requires place < the index's size.
   uint64_t IdAt(uint64_t place) const { return ids_.empty() ? place : ids_[place]; }
+  // Tells this order from others of the same samples; empty: each is its place.
+  std::string fingerprint() const;
   int64_t bytes() const { return static_cast<int64_t>(ids_.size() * sizeof(uint32_t)); }
 
  private:

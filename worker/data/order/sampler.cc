@@ -21,9 +21,9 @@ uint64_t PositionsOf(double epochs, uint64_t samples) {
 
 }  // namespace
 
-Shard ShardOf(uint64_t count, uint32_t rank, uint32_t world) {
-  MUSTER_CHECK(rank < world, "a rank lies in its world");
-  return {Scale(count, rank, world), Scale(count, uint64_t{rank} + 1, world)};
+PlaceRange EvenPart(uint64_t count, uint32_t part, uint32_t parts) {
+  MUSTER_CHECK(part < parts, "a part is one of all");
+  return {Scale(count, part, parts), Scale(count, uint64_t{part} + 1, parts)};
 }
 
 Sampler::Sampler(uint64_t samples, uint64_t batch_size, uint64_t seed, const SampleOrder& order)
@@ -51,10 +51,10 @@ uint64_t Sampler::GlobalBatch(uint64_t step) const {
 }
 
 std::vector<int64_t> Sampler::Ids(uint64_t step, uint32_t rank, uint32_t world) const {
-  return Ids(step, ShardOf(GlobalBatch(step), rank, world));
+  return Ids(step, EvenPart(GlobalBatch(step), rank, world));
 }
 
-std::vector<int64_t> Sampler::Ids(uint64_t step, const Shard& places) const {
+std::vector<int64_t> Sampler::Ids(uint64_t step, const PlaceRange& places) const {
   std::vector<int64_t> ids;
   ids.reserve(places.size());
   const uint64_t begin = PositionOf(step) + places.begin;

@@ -5,7 +5,9 @@
 // is in epoch p / N, where it shows sample cipher(seed, epoch, p mod N): a keyed Feistel
 // permutation with cycle walking, without memory. So a batch may reach over the end of an epoch
 // (the tail is carried over), and every sample comes exactly once an epoch, whatever G and the
-// ranks. Rank r of W takes places [floor(rG/W), floor((r+1)G/W)) of each batch.
+// ranks. With a window (window_order.h) it does so as well; with weights (mixture_order.h) an epoch
+// is as many positions as there are samples, and a sample may come more often or not at all.
+// Rank r of W takes places [floor(rG/W), floor((r+1)G/W)) of each batch.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +21,15 @@
 
 namespace muster::worker {
 
-// [begin, end) of `count` places that rank takes. Requires rank < world.
-struct Shard {
+// Places [begin, end).
+struct PlaceRange {
   uint64_t begin = 0;
   uint64_t end = 0;
   uint64_t size() const { return end - begin; }
 };
-Shard ShardOf(uint64_t count, uint32_t rank, uint32_t world);
+// Of `count` places those that fall to one part of so many, such as a rank of its world. Requires
+// part < parts.
+PlaceRange EvenPart(uint64_t count, uint32_t part, uint32_t parts);
 
 // How training differs from taking all samples at random.
 struct SampleOrder {
@@ -47,8 +51,8 @@ class Sampler {
   uint64_t StepsFor(double epochs) const;
 
   // Consume no position at or past round(epochs x samples): the last batch of a run that is
-  // counted in epochs is short, so that each sample comes exactly `epochs` times. Runs that are
-  // counted in steps have no limit.
+  // counted in epochs is short, so that without weights each sample comes exactly `epochs` times.
+  // Runs that are counted in steps have no limit.
   void LimitToEpochs(double epochs);
 
   // Samples of step `step` over all ranks: batch_size but for a short last batch.
@@ -59,7 +63,7 @@ class Sampler {
   // than there are ranks.
   std::vector<int64_t> Ids(uint64_t step, uint32_t rank, uint32_t world) const;
   // Likewise for some places of the global batch.
-  std::vector<int64_t> Ids(uint64_t step, const Shard& places) const;
+  std::vector<int64_t> Ids(uint64_t step, const PlaceRange& places) const;
 
   // Where the sample at this place of the step's global batch stands.
   EpochPlace PlaceOf(uint64_t step, uint64_t place) const;

@@ -41,10 +41,10 @@ uint64_t WindowOrder::At(uint64_t position) const {
   };
   const uint64_t lower = in_window_below(place);
   const uint64_t here = in_window_below(place + 1) - lower;
-  // Those at this place are a batch apart.
-  const uint64_t rank = (position - begin) / batch_size_;
+  // Positions at one place are a batch apart: this is the nth of them in the window.
+  const uint64_t nth = (position - begin) / batch_size_;
   const uint64_t key = DeriveSeed(DeriveSeed(seed_, kWindowPurpose, epoch), number, place);
-  return InStorage(epoch, begin - epoch_begin + lower + Permute(key, 0, here, rank));
+  return InStorage(epoch, begin - epoch_begin + lower + Permute(key, 0, here, nth));
 }
 
 // Whole blocks in the epoch's order, and what is left of the set at the end.

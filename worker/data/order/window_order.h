@@ -2,10 +2,10 @@
 // window that passes over the set, and a window is made of pieces that each lie together.
 //
 // Places are counted in the order of storage. An epoch's windows take the set's blocks, which are
-// runs of places, in a random order; each window has kBlocksPerWindow of them. In a window the
-// samples of each place of the global batch lie together, and come in a random order: so a rank,
-// which has neighbouring places of every batch, reads only its part of the window, and all ranks
-// together read each sample once, however many they are.
+// runs of places, in a random order; each window has kBlocksPerWindow of them. Each place of
+// the global batch draws at random from a connected part of the window that is its own. A rank has
+// neighbouring places of every batch, so it reads one part of the window, and all ranks together
+// read each sample once, however many they are.
 //
 // Used by the sampler. A pure function of the position, without memory; any thread may ask.
 #pragma once

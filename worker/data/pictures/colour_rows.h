@@ -1,4 +1,4 @@
-// Turns rows of one colour model into another, as PIL's convert() does (P).
+// Turns rows of one colour model into another, as PIL's convert() does. Pure.
 #pragma once
 
 #include <cstddef>

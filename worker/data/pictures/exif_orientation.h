@@ -1,4 +1,4 @@
-// The one thing that EXIF says about pixels: how the camera was held (P).
+// The one thing that EXIF says about pixels: how the camera was held. Pure.
 //
 // Sources: CIPA DC-008 (Exif 2.32), TIFF 6.0 for the directory of entries that it is written in.
 #pragma once

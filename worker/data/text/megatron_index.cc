@@ -93,7 +93,7 @@ absl::StatusOr<uint64_t> SumSequences(FileSystem& fs, const std::string& index, 
 
 absl::StatusOr<std::optional<TokenSpan>> ReadMegatronIndex(FileSystem& fs, const std::string& index,
                                                            uint64_t bin_bytes) {
-  MUSTER_ASSIGN_OR_RETURN(const bool exists, fs.Exists(index));
+  MUSTER_ASSIGN_OR_RETURN(const bool exists, ExistsIfAllowed(fs, index));
   if (!exists) return std::optional<TokenSpan>();
   MUSTER_ASSIGN_OR_RETURN(const uint64_t index_bytes, fs.FileSize(index));
   std::string header;

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "worker/data/base/data_fingerprint.h"
 #include "worker/data/text/text_files.h"
 #include "worker/data/text/token_rows.h"
 
@@ -60,7 +61,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadText(FileSystem& fs, const TextConf
   }
   return std::make_unique<TokenRows>(
       SplitRows(tokens, rows), config.context, kVocabulary,
-      absl::StrCat("text-v1:", config.context, ":", HashToHex(hasher.Finish().whole)));
+      TextFingerprint(config.context, HashToHex(hasher.Finish().whole)));
 }
 
 }  // namespace muster::worker

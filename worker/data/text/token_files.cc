@@ -34,7 +34,7 @@ absl::Status Bad(const std::string& path, absl::string_view what) {
 // At most so many bytes of the file's beginning.
 absl::StatusOr<std::string> ReadStart(FileSystem& fs, const std::string& path, uint64_t most) {
   std::string start(most, '\0');
-  MUSTER_ASSIGN_OR_RETURN(const uint64_t got, fs.ReadAt(path, 0, start.data(), start.size()));
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t got, fs.ReadUncached(path, 0, start.data(), start.size()));
   start.resize(got);
   return start;
 }
@@ -115,8 +115,8 @@ absl::StatusOr<std::vector<std::string>> FindTokenFiles(FileSystem& fs, const st
                                                         const std::string& split) {
   const std::string raw = absl::StrCat(folder, "/", split, ".bin");
   const std::string npy = absl::StrCat(folder, "/", split, ".npy");
-  MUSTER_ASSIGN_OR_RETURN(const bool has_raw, fs.Exists(raw));
-  MUSTER_ASSIGN_OR_RETURN(const bool has_npy, fs.Exists(npy));
+  MUSTER_ASSIGN_OR_RETURN(const bool has_raw, ExistsIfAllowed(fs, raw));
+  MUSTER_ASSIGN_OR_RETURN(const bool has_npy, ExistsIfAllowed(fs, npy));
   if (has_raw && has_npy) {
     return absl::InvalidArgumentError(
         absl::StrCat("both ", raw, " and ", npy, " are there: keep one of them"));

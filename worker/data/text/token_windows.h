@@ -24,6 +24,7 @@ class TokenWindows {
   // [i x context, (i + 1) x context], of which the last begins the next row. Looks at the files'
   // headers only. `fs` must outlive this. Requires context >= 1 and 1 <= vocabulary <= 2^32.
   // INVALID_ARGUMENT naming a file that holds no tokens; else fs's codes.
+  // `fs` is used by several threads.
   static absl::StatusOr<TokenWindows> Open(FileSystem& fs, const std::vector<std::string>& paths,
                                            int64_t context, int64_t vocabulary);
 
@@ -39,7 +40,7 @@ class TokenWindows {
   void WillReadRow(int64_t row, Prefetch& prefetch) const;
 
   // Names the content by sizes, types and kSampledBlocks of each file, evenly spaced: not by all of
-  // it. fs's codes.
+  // it, and past a cache. fs's codes.
   static constexpr uint64_t kSampledBlocks = 16;
   static constexpr uint64_t kSampledBlockBytes = 4096;
   absl::StatusOr<std::string> Fingerprint() const;
@@ -59,7 +60,14 @@ class TokenWindows {
   absl::Status ForEachPiece(int64_t row, Visit visit) const;
   // Tokens [begin, begin + count) of one file.
   absl::Status ReadPiece(const Piece& piece, int64_t begin, int64_t count, int64_t* out) const;
-  absl::StatusOr<std::string> ReadBytes(const Piece& piece, uint64_t offset, uint64_t size) const;
+  // By FileSystem::ReadAt or ReadUncached.
+  using ReadCall = absl::StatusOr<uint64_t> (FileSystem::*)(const std::string& path,
+                                                            uint64_t offset, char* buffer,
+                                                            uint64_t buffer_bytes);
+  absl::StatusOr<std::string> ReadBytes(const Piece& piece, uint64_t offset, uint64_t size,
+                                        ReadCall read) const;
+  // Those that the fingerprint looks at.
+  absl::StatusOr<std::string> ReadSampledBlocks(const Piece& piece) const;
 
   FileSystem* fs_;
   std::vector<Piece> pieces_;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "worker/data/base/data_fingerprint.h"
 #include "worker/data/text/token_file_rows.h"
 #include "worker/data/text/token_files.h"
 #include "worker/data/text/token_rows.h"
@@ -53,8 +54,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadWhole(FileSystem& fs, const TokensC
   }
   return std::make_unique<TokenRows>(
       std::move(splits), config.context, config.vocabulary,
-      absl::StrCat("tokens-v1:", config.context, ":", config.vocabulary, ":",
-                   HashToHex(hasher.Finish().whole)));
+      TokensFingerprint(config.context, config.vocabulary, HashToHex(hasher.Finish().whole)));
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenShards(std::shared_ptr<FileSystem> fs,
@@ -62,22 +62,21 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenShards(std::shared_ptr<FileSystem> 
                                                     const TokensConfig& config,
                                                     const TokenSplitFiles& files) {
   std::vector<TokenWindows> windows;
-  std::string fingerprint =
-      absl::StrCat("token-shards-v1:", config.context, ":", config.vocabulary);
+  std::vector<std::string> fingerprints;
   for (const std::vector<std::string>& paths : files) {
     MUSTER_ASSIGN_OR_RETURN(TokenWindows opened,
                             TokenWindows::Open(*fs, paths, config.context, config.vocabulary));
     windows.push_back(std::move(opened));
     if (windows.back().rows() < 1)
       return TooFew(paths.back(), windows.back().tokens(), config.context);
-    MUSTER_ASSIGN_OR_RETURN(const std::string sampled, windows.back().Fingerprint());
-    absl::StrAppend(&fingerprint, ":", sampled);
+    MUSTER_ASSIGN_OR_RETURN(fingerprints.emplace_back(), windows.back().Fingerprint());
   }
   return std::make_unique<TokenFileRows>(
       std::move(fs), std::move(prefetch),
       std::array<TokenWindows, 3>{std::move(windows[0]), std::move(windows[1]),
                                   std::move(windows[2])},
-      config.context, config.vocabulary, std::move(fingerprint));
+      config.context, config.vocabulary,
+      TokenShardsFingerprint(config.context, config.vocabulary, fingerprints));
 }
 
 }  // namespace

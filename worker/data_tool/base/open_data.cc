@@ -11,6 +11,10 @@
 namespace muster::worker {
 namespace {
 
+// Somebody waits, who may have mistyped the address. Once a server has answered a command may be
+// hours into its work, which a server that is started again must not end.
+constexpr absl::Duration kUnansweredDeadline = absl::Seconds(10);
+
 // Of the first sample: two indexes of the same files have it in one place.
 bool AreTheSame(const SampleIndex& a, const SampleIndex& b) {
   if (a.size() != b.size() || a.fingerprint() != b.fingerprint()) return false;
@@ -21,8 +25,15 @@ bool AreTheSame(const SampleIndex& a, const SampleIndex& b) {
 
 }  // namespace
 
-// Lives for ever, as the one of this machine does: threads of its cache may still run at the end.
+// Both live for ever, as the one of this machine does: threads of its cache may still run at the
+// end.
 AnyFileSystem& DataFileSystem() {
+  static AnyFileSystem* const files =
+      new AnyFileSystem(PosixFileSystem(), {.remote_unanswered_deadline = kUnansweredDeadline});
+  return *files;
+}
+
+AnyFileSystem& PatientDataFileSystem() {
   static AnyFileSystem* const files = new AnyFileSystem(PosixFileSystem());
   return *files;
 }

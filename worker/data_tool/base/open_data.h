@@ -17,8 +17,11 @@
 
 namespace muster::worker {
 
-// Where data are read from: this machine, HTTP or S3, by the path. The one place that chooses.
+// Where data are read from: this machine, HTTP or S3, by the path. The one place that chooses. What
+// has never answered is given up after ten seconds, later trouble after minutes.
 AnyFileSystem& DataFileSystem();
+// For whom nobody waits: as patient from the start.
+AnyFileSystem& PatientDataFileSystem();
 
 // "train", "validation" or "test"; INVALID_ARGUMENT for another word.
 absl::StatusOr<Split> SplitOfName(absl::string_view name);

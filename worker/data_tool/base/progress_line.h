@@ -44,7 +44,7 @@ class ProgressLine {
   bool drawn_ MUSTER_GUARDED_BY(mutex_) = false;
 };
 
-// The text of the line (P). `seconds` since the beginning.
+// The text of the line. Pure. `seconds` since the beginning.
 std::string ProgressText(absl::string_view what, uint64_t done, uint64_t total, double seconds,
                          bool bar);
 

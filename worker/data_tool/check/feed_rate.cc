@@ -11,7 +11,6 @@
 #include "common/base/status_macros.h"
 #include "worker/data/broken_samples.h"
 #include "worker/data/images/compressed_picture.h"
-#include "worker/data/images/pixels.h"
 #include "worker/data/order/permutation.h"
 #include "worker/data_tool/base/interruption.h"
 #include "worker/data_tool/base/open_data.h"
@@ -110,18 +109,8 @@ class Bench {
         const PicturePlan plan,
         PlanPicture(feeder.stored, decoding_, &augmenter_, place, options_.size, options_.size));
     const Picture picture{feeder.values.data(), kChannels, options_.size, options_.size};
-    if (stage_ == FeedStage::kDecode) {
-      feeder.scratch.pixels.resize(static_cast<size_t>(picture.size()));
-      const auto side = static_cast<int32_t>(options_.size);
-      return feeder.scratch.decoder.Decode(feeder.stored, plan.header, plan.crop,
-                                           {.width = side,
-                                            .height = side,
-                                            .channels = kChannels,
-                                            .flip = plan.flip,
-                                            .pixels = feeder.scratch.pixels.data()});
-    }
-    MUSTER_RETURN_IF_ERROR(MakePicture(feeder.stored, plan, decoding_, feeder.scratch, picture));
-    PixelsToInputs(scale_, picture);
+    MUSTER_RETURN_IF_ERROR(DecodePlanned(feeder.stored, plan, decoding_, picture, feeder.scratch));
+    if (stage_ != FeedStage::kDecode) inputs_.Make(plan, feeder.scratch, picture);
     return absl::OkStatus();
   }
 
@@ -131,7 +120,7 @@ class Bench {
   const FeedOptions& options_;
   const Augmenter augmenter_{CropAndFlip(), /*seed=*/0};
   const PictureDecoding decoding_;
-  const PixelScale scale_{{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};
+  const InputMaker inputs_{PixelScale{{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}}};
   std::atomic<uint64_t> next_ = 0;
 };
 

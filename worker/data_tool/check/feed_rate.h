@@ -12,7 +12,7 @@
 
 namespace muster::worker {
 
-// Headers of the first 64 KiB of a sample alone; the two others of what was read whole.
+// kHeader reads the first 64 KiB of a sample; the others read it whole.
 enum class FeedStage { kRead, kHeader, kDecode, kInputs };
 inline constexpr std::array<FeedStage, 4> kFeedStages = {FeedStage::kRead, FeedStage::kHeader,
                                                          FeedStage::kDecode, FeedStage::kInputs};

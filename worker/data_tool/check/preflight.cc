@@ -52,8 +52,8 @@ absl::Status TryPictures(AnyFileSystem& data, const DataIndexes& indexes, uint64
       ++report.tried;
       const absl::Status status = TryPicture(data, place, decoder);
       if (status.ok()) continue;
-      const bool puts_up = IsFaultOfSample(status) && report.broken < most_broken;
-      if (!puts_up) return status;
+      if (!IsFaultOfSample(status)) return status;
+      if (report.broken == most_broken) return absl::InvalidArgumentError(status.message());
       ++report.broken;
     }
   }
@@ -61,26 +61,38 @@ absl::Status TryPictures(AnyFileSystem& data, const DataIndexes& indexes, uint64
 }
 
 absl::StatusOr<PreflightReport> PreflightPictures(AnyFileSystem& data, FileSystem& local,
-                                                  const trainer_spec::Images& images, uint64_t seed,
+                                                  const trainer_spec::Images& images,
+                                                  bool in_windows, uint64_t seed,
                                                   const std::function<void(uint64_t)>& progress) {
   IndexOptions options;
   options.path = images.path;
   options.progress = progress;
-  MUSTER_ASSIGN_OR_RETURN(const DataIndexes indexes, OpenOrMakeIndexes(data, local, options));
+  options.goes_on = [] { return !Interrupted(); };
+  const absl::StatusOr<DataIndexes> opened = OpenOrMakeIndexes(data, local, options);
+  // Of a kind that no worker reads.
+  if (absl::IsUnimplemented(opened.status()))
+    return absl::InvalidArgumentError(opened.status().message());
+  MUSTER_RETURN_IF_ERROR(opened.status());
+  const DataIndexes& indexes = *opened;
   MUSTER_RETURN_IF_ERROR(CountPictureClasses(indexes.splits, images.classes).status());
   PreflightReport report;
   for (size_t i = 0; i < report.samples.size(); ++i) report.samples[i] = indexes.splits[i]->size();
+  StorageOrder order;
+  if (in_windows) {
+    MUSTER_ASSIGN_OR_RETURN(order, StorageOrder::Of(IndexOf(indexes, Split::kTrain)));
+  }
   report.fingerprint =
-      PictureSetFingerprint(indexes.splits, images.channels, images.size, images.upright);
+      PictureSetFingerprint(indexes.splits, order, images.channels, images.size, images.upright);
   MUSTER_RETURN_IF_ERROR(TryPictures(data, indexes, seed, images.broken_samples, report));
   return report;
 }
 
 absl::StatusOr<PreflightReport> PreflightSource(AnyFileSystem& data, FileSystem& local,
-                                                const trainer_spec::Data& source, uint64_t seed,
+                                                const trainer_spec::Data& source, bool in_windows,
+                                                uint64_t seed,
                                                 const std::function<void(uint64_t)>& progress) {
   if (source.images.has_value())
-    return PreflightPictures(data, local, *source.images, seed, progress);
+    return PreflightPictures(data, local, *source.images, in_windows, seed, progress);
   if (source.tokens.has_value()) return PreflightTokens(data, *source.tokens, seed);
   if (source.text.has_value()) return PreflightText(data, *source.text);
   if (source.csv.has_value()) return PreflightCsv(data, *source.csv);
@@ -94,14 +106,15 @@ absl::StatusOr<PreflightReport> PreflightSource(AnyFileSystem& data, FileSystem&
 absl::StatusOr<PreflightReport> PreflightSources(AnyFileSystem& data, FileSystem& local,
                                                  const trainer_spec::Train& train,
                                                  const std::function<void(uint64_t)>& progress) {
+  const bool in_windows = train.data.shuffle_window > 0;
   if (!train.data.mixture.has_value())
-    return PreflightSource(data, local, train.data, train.seed, progress);
+    return PreflightSource(data, local, train.data, in_windows, train.seed, progress);
   PreflightReport all;
   std::vector<std::string> fingerprints;
   bool is_known = true;
   for (const trainer_spec::Data& source : SourcesOf(train.data)) {
     MUSTER_ASSIGN_OR_RETURN(const PreflightReport report,
-                            PreflightSource(data, local, source, train.seed, progress));
+                            PreflightSource(data, local, source, in_windows, train.seed, progress));
     is_known = is_known && !report.fingerprint.empty();
     fingerprints.push_back(report.fingerprint);
     for (size_t i = 0; i < all.samples.size(); ++i) all.samples[i] += report.samples[i];
@@ -110,14 +123,6 @@ absl::StatusOr<PreflightReport> PreflightSources(AnyFileSystem& data, FileSystem
   }
   if (is_known) all.fingerprint = MixtureFingerprint(fingerprints);
   return all;
-}
-
-std::string PathOf(const trainer_spec::Data& data) {
-  if (data.images.has_value()) return data.images->path;
-  if (data.tokens.has_value()) return data.tokens->path;
-  if (data.text.has_value()) return data.text->path;
-  if (data.csv.has_value()) return data.csv->path;
-  return data.numpy.has_value() ? data.numpy->path : "";
 }
 
 // As one on which nothing is mounted yet.
@@ -131,8 +136,12 @@ bool IsEmptyFolder(AnyFileSystem& data, const std::string& path) {
 absl::StatusOr<PreflightReport> Preflight(AnyFileSystem& data, FileSystem& local,
                                           const trainer_spec::JobSpec& spec,
                                           const std::function<void(uint64_t)>& progress) {
-  MUSTER_ASSIGN_OR_RETURN(PreflightReport report,
-                          PreflightSources(data, local, spec.train, progress));
+  trainer_spec::Train train = spec.train;
+  MUSTER_RETURN_IF_ERROR(ForEachPath(train.data, [&](std::string& path) -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(path, data.KeepQuery(path));
+    return absl::OkStatus();
+  }));
+  MUSTER_ASSIGN_OR_RETURN(PreflightReport report, PreflightSources(data, local, train, progress));
   const auto keep = [&report](Split split, uint64_t samples) {
     uint64_t& all = report.samples[static_cast<size_t>(split)];
     const bool known = all > 0 && !report.fingerprint.empty();
@@ -148,21 +157,25 @@ absl::StatusOr<PreflightReport> Preflight(AnyFileSystem& data, FileSystem& local
 
 absl::string_view PreflightFault(AnyFileSystem& data, const trainer_spec::JobSpec& spec,
                                  const absl::Status& why) {
-  // Of a mixture the first source that is not there.
+  // Of a mixture the first source that is not there. Looked for only where it matters: a storage
+  // that is away takes minutes to say so.
   std::string path;
-  for (const trainer_spec::Data& source : SourcesOf(spec.train.data)) {
-    path = PathOf(source);
-    if (!data.Exists(path).value_or(false) || IsEmptyFolder(data, path)) break;
-  }
+  const auto is_missing = [&] {
+    for (const trainer_spec::Data& source : SourcesOf(spec.train.data)) {
+      path = PathOf(source);
+      if (!data.Exists(path).value_or(false) || IsEmptyFolder(data, path)) return true;
+    }
+    return false;
+  };
   switch (why.code()) {
     case absl::StatusCode::kNotFound:
       // Else a column is missing, or a file of what is there.
-      return !data.Exists(path).value_or(false) || IsEmptyFolder(data, path) ? "missing" : "broken";
+      return is_missing() ? "missing" : "broken";
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kUnauthenticated:
       return "forbidden";
     case absl::StatusCode::kInvalidArgument:
-      return IsEmptyFolder(data, path) ? "missing" : "broken";
+      return is_missing() && IsEmptyFolder(data, path) ? "missing" : "broken";
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kDataLoss:
       return "broken";

@@ -33,8 +33,9 @@ struct PreflightReport {
   uint64_t broken = 0;  // of them, no more than the job puts up with
 };
 
-// UNIMPLEMENTED where the job's data are of no files, or of files that are small. Else the errors
-// say what is wrong with the data, or why they cannot be read; PreflightFault tells which.
+// UNIMPLEMENTED only where a source is synthetic, digits or cifar_bin: nothing is looked at. Else
+// the errors say what is wrong with the data, or why they cannot be read; PreflightFault tells
+// which.
 absl::StatusOr<PreflightReport> Preflight(AnyFileSystem& data, FileSystem& local,
                                           const trainer_spec::JobSpec& spec,
                                           const std::function<void(uint64_t)>& progress);

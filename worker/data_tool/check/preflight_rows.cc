@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "common/ckpt/block_hasher.h"
+#include "worker/data/base/data_fingerprint.h"
 #include "worker/data/base/npy.h"
 #include "worker/data/base/sample_source.h"
 #include "worker/data/csv/csv_table.h"
@@ -63,8 +63,7 @@ absl::StatusOr<std::string> WholeTokensFingerprint(FileSystem& data,
       MUSTER_RETURN_IF_ERROR(AppendFile(data, path, span, hasher, store));
     }
   }
-  return absl::StrCat("tokens-v1:", tokens.context, ":", tokens.vocabulary, ":",
-                      HashToHex(hasher.Finish().whole));
+  return TokensFingerprint(tokens.context, tokens.vocabulary, HashToHex(hasher.Finish().whole));
 }
 
 }  // namespace
@@ -81,8 +80,7 @@ absl::StatusOr<PreflightReport> PreflightTokens(FileSystem& data,
   MUSTER_ASSIGN_OR_RETURN(const TokenSplitFiles files, FindTokenSplits(data, tokens.path));
   const bool shards = AreTokenShards(files);
   PreflightReport report;
-  std::string fingerprint =
-      absl::StrCat("token-shards-v1:", tokens.context, ":", tokens.vocabulary);
+  std::vector<std::string> fingerprints;
   uint64_t bytes = 0;
   for (size_t i = 0; i < files.size(); ++i) {
     MUSTER_ASSIGN_OR_RETURN(const TokenWindows windows,
@@ -96,13 +94,12 @@ absl::StatusOr<PreflightReport> PreflightTokens(FileSystem& data,
     MUSTER_ASSIGN_OR_RETURN(const uint64_t of_split, TotalBytes(data, files[i]));
     bytes += of_split;
     if (shards) {
-      MUSTER_ASSIGN_OR_RETURN(const std::string sampled, windows.Fingerprint());
-      absl::StrAppend(&fingerprint, ":", sampled);
+      MUSTER_ASSIGN_OR_RETURN(fingerprints.emplace_back(), windows.Fingerprint());
     }
     MUSTER_RETURN_IF_ERROR(TryRows(windows, tokens.context, seed + i, report));
   }
   if (shards) {
-    report.fingerprint = std::move(fingerprint);
+    report.fingerprint = TokenShardsFingerprint(tokens.context, tokens.vocabulary, fingerprints);
   } else if (bytes <= kMostPreflightBytes) {
     MUSTER_ASSIGN_OR_RETURN(report.fingerprint, WholeTokensFingerprint(data, tokens, files));
   }
@@ -124,8 +121,7 @@ absl::StatusOr<PreflightReport> PreflightText(FileSystem& data, const trainer_sp
     MUSTER_RETURN_IF_ERROR(
         AppendFile(data, file.path, {TokenType::kUint8, 0, file.size_bytes}, hasher, store));
   }
-  report.fingerprint =
-      absl::StrCat("text-v1:", text.context, ":", HashToHex(hasher.Finish().whole));
+  report.fingerprint = TextFingerprint(text.context, HashToHex(hasher.Finish().whole));
   return report;
 }
 
@@ -169,9 +165,8 @@ absl::StatusOr<PreflightReport> PreflightCsv(FileSystem& data, const trainer_spe
     if (columns.features.empty()) columns.features = table.feature_names;
     if (columns.class_names.empty()) columns.class_names = table.class_names;
   }
-  report.fingerprint =
-      absl::StrCat("csv-v1:", csv.target, ":", csv.regress, ":", csv.normalize, ":",
-                   absl::StrJoin(csv.features, ","), ":", HashToHex(hasher.Finish().whole));
+  report.fingerprint = CsvFingerprint(csv.target, csv.features, csv.regress, csv.normalize,
+                                      HashToHex(hasher.Finish().whole));
   return report;
 }
 
@@ -183,7 +178,9 @@ absl::StatusOr<PreflightReport> PreflightNumpy(FileSystem& data, const trainer_s
     bool given[2] = {};
     const std::string paths[2] = {start + "_inputs.npy", start + "_targets.npy"};
     for (int half = 0; half < 2; ++half) {
-      MUSTER_ASSIGN_OR_RETURN(given[half], data.Exists(paths[half]));
+      MUSTER_ASSIGN_OR_RETURN(given[half], split == Split::kTrain
+                                               ? data.Exists(paths[half])
+                                               : ExistsIfAllowed(data, paths[half]));
       if (!given[half]) continue;
       std::string header(kMaxNpyHeaderBytes, '\0');
       MUSTER_ASSIGN_OR_RETURN(const uint64_t got,

@@ -11,10 +11,11 @@
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "worker/data/broken_samples.h"
-#include "worker/data/formats/tf_record.h"
+#include "worker/data/formats/shard_index.h"
 #include "worker/data/pictures/picture_decoder.h"
 #include "worker/data_tool/base/open_data.h"
 #include "worker/data_tool/base/parallel_work.h"
+#include "worker/data_tool/check/verify_files.h"
 
 namespace muster::worker {
 namespace {
@@ -63,7 +64,8 @@ class Verifier {
   }
 
   absl::StatusOr<VerifyReport> Run() {
-    if (indexes_.format == DataFormat::kTfRecord && !options_.headers_only)
+    const bool has_checksums = indexes_.format == DataFormat::kTfRecord && !options_.headers_only;
+    if (has_checksums || indexes_.format == DataFormat::kWebDataset)
       MUSTER_RETURN_IF_ERROR(VerifyFiles());
     for (const Split split : OwnSplits(indexes_)) {
       const SampleIndex& index = IndexOf(indexes_, split);
@@ -120,7 +122,7 @@ class Verifier {
         {.width = kTinySide, .height = kTinySide, .channels = 3, .pixels = scratch.pixels.data()});
   }
 
-  // The checksums that TFRecord keeps, over all bytes of each file.
+  // What the files say of themselves.
   absl::Status VerifyFiles() {
     std::vector<std::pair<Split, std::string>> files;
     for (const Split split : OwnSplits(indexes_)) {
@@ -134,34 +136,35 @@ class Verifier {
         if (is_new) files.emplace_back(split, std::move(path));
       }
     }
-    report_.checked_files = files.size();
-    std::vector<absl::Status> results(files.size());
+    // Whether there was something to compare.
+    std::vector<absl::StatusOr<bool>> results(files.size(), false);
     MUSTER_RETURN_IF_ERROR(
         DoInParallel(options_.threads, files.size(), [&](int /*thread*/, uint64_t number) {
-          results[number] = VerifyChecksums(files[number].second);
+          results[number] = VerifyFile(files[number].second);
           return absl::OkStatus();
         }));
+    const bool are_shards = indexes_.format == DataFormat::kWebDataset;
     for (size_t i = 0; i < files.size(); ++i) {
+      if (results[i].value_or(true))
+        ++(are_shards ? report_.compared_indexes : report_.checked_files);
       if (results[i].ok()) continue;
       ++report_.broken;
       if (report_.listed.size() < options_.most_listed)
         report_.listed.push_back({.split = files[i].first,
-                                  .file = files[i].second,
-                                  .reason = std::string(results[i].message())});
+                                  .file = FileOf(files[i].second),
+                                  .reason = std::string(results[i].status().message())});
     }
     return absl::OkStatus();
   }
 
-  absl::Status VerifyChecksums(const std::string& path) const {
-    class Nowhere final : public SampleSink {
-     public:
-      uint32_t AddFile(const std::string&, uint64_t) override { return 0; }
-      absl::Status Add(const FoundSample&) override { return absl::OkStatus(); }
-    };
-    Nowhere nowhere;
-    TfRecordOptions options;
-    options.verify = true;
-    return IndexTfRecords(data_, path, options, nowhere).status();
+  absl::StatusOr<bool> VerifyFile(const std::string& path) const {
+    if (indexes_.format == DataFormat::kWebDataset) return VerifyShardIndex(data_, path);
+    MUSTER_RETURN_IF_ERROR(VerifyChecksums(data_, path));
+    return true;
+  }
+  // The one at fault.
+  std::string FileOf(const std::string& path) const {
+    return indexes_.format == DataFormat::kWebDataset ? ShardIndexPath(path).value_or(path) : path;
   }
 
   FileSystem& data_;

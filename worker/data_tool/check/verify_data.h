@@ -35,14 +35,16 @@ struct BrokenSample {
 struct VerifyReport {
   uint64_t samples = 0;
   uint64_t bytes = 0;
-  uint64_t checked_files = 0;  // of TFRecord, whose checksums were compared
+  uint64_t checked_files = 0;     // of TFRecord, whose checksums were compared
+  uint64_t compared_indexes = 0;  // beside shards, compared with these
   uint64_t broken = 0;
   // The first ones: files, then samples by split and number.
   std::vector<BrokenSample> listed;
 };
 
 // Each picture is read, decoded whole (into a small output), and its label compared with the number
-// of classes. The errors are those that are no sample's fault: CANCELLED, a broken index, a file
+// of classes; the checksums of TFRecord and the indexes beside shards are compared with the files.
+// The errors are those that are no sample's fault: CANCELLED, a broken index, a file
 // system that does not answer.
 absl::StatusOr<VerifyReport> VerifyData(FileSystem& data, const DataIndexes& indexes,
                                         const VerifyOptions& options);

@@ -109,7 +109,7 @@ void AddBench(CLI::App& app, DataTool& tool) {
   CLI::App* command =
       app.add_subcommand("bench", "samples a second that this machine can feed, stage by stage");
   const auto flags = std::make_shared<BenchFlags>();
-  AddPath(*command, flags->path);
+  AddPath(*command, tool, flags->path);
   command->add_option("--size", flags->size, "height and width of what is made (224)")
       ->check(CLI::Range(8, 1024));
   AddThreads(*command, flags->threads);

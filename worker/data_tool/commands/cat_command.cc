@@ -28,7 +28,7 @@ absl::StatusOr<int> RunCat(const CatFlags& flags, DataTool& tool) {
 void AddCat(CLI::App& app, DataTool& tool) {
   CLI::App* command = app.add_subcommand("cat", "write a sample's bytes to standard output");
   const auto flags = std::make_shared<CatFlags>();
-  AddPath(*command, flags->path);
+  AddPath(*command, tool, flags->path);
   command->add_option("SAMPLE", flags->sample, "its key, or its number")->required();
   AddSplitName(*command, flags->split);
   command->callback([&tool, flags] { tool.run = [&tool, flags] { return RunCat(*flags, tool); }; });

@@ -104,7 +104,7 @@ void AddIndex(CLI::App& app, DataTool& tool) {
   CLI::App* command =
       app.add_subcommand("index", "find the samples, and write down where they lie");
   const auto flags = std::make_shared<IndexFlags>();
-  AddPath(*command, flags->path);
+  AddPath(*command, tool, flags->path);
   command->add_flag("--anew", flags->anew, "though there is an index: the data have changed");
   command->add_flag("--beside", flags->beside,
                     "write an index beside each shard of WebDataset, too (train-0.idx)");

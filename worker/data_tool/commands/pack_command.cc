@@ -94,7 +94,7 @@ void AddPack(CLI::App& app, DataTool& tool) {
   CLI::App* command =
       app.add_subcommand("pack", "write shards that are quick to read, of data in any format");
   const auto flags = std::make_shared<PackFlags>();
-  AddPath(*command, flags->path);
+  AddPath(*command, tool, flags->path);
   command->add_option("OUT", flags->out, "the folder of the shards: a new one, or one to go on")
       ->required();
   command

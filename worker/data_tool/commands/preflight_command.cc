@@ -33,19 +33,20 @@ absl::StatusOr<int> RunPreflight(const std::string& job, DataTool& tool) {
   const Stopwatch watch;
   MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadSpec(job, tool));
   MUSTER_ASSIGN_OR_RETURN(const trainer_spec::JobSpec spec, trainer_spec::DecodeJobSpec(text));
+  AnyFileSystem& data = PatientDataFileSystem();
   absl::StatusOr<PreflightReport> report = absl::InternalError("not looked at");
   {
     ProgressLine progress("index", 0);
-    report = Preflight(tool.data, tool.local, spec,
+    report = Preflight(data, tool.local, spec,
                        [&progress](uint64_t samples) { progress.SetDone(samples); });
   }
   if (absl::IsCancelled(report.status()) || absl::IsUnimplemented(report.status()))
     return report.status();
-  nlohmann::json json =
-      report.ok() ? ReportJson(*report)
-                  : nlohmann::json{{"ok", false},
-                                   {"fault", PreflightFault(tool.data, spec, report.status())},
-                                   {"error", report.status().message()}};
+  nlohmann::json json = report.ok()
+                            ? ReportJson(*report)
+                            : nlohmann::json{{"ok", false},
+                                             {"fault", PreflightFault(data, spec, report.status())},
+                                             {"error", report.status().message()}};
   json["seconds"] = watch.seconds();
   tool.out << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   return report.ok() ? kSound : kFaulty;

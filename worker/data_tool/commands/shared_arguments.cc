@@ -1,3 +1,4 @@
+#include "worker/data_tool/base/interruption.h"
 #include "worker/data_tool/base/parallel_work.h"
 #include "worker/data_tool/commands/tool_commands.h"
 
@@ -9,8 +10,14 @@ constexpr uint64_t kMostSpecBytes = 16u << 20;
 
 }  // namespace
 
-void AddPath(CLI::App& command, std::string& path) {
-  command.add_option("PATH", path, "a folder, a file or a pattern such as train-*.tar")->required();
+void AddPath(CLI::App& command, DataTool& tool, std::string& path) {
+  // What goes wrong is met again where the path is read.
+  const auto keep_query = [&tool](const std::string& given) {
+    return tool.data.KeepQuery(given).value_or(given);
+  };
+  command.add_option("PATH", path, "a folder, a file or a pattern such as train-*.tar")
+      ->required()
+      ->transform(keep_query);
 }
 
 void AddSplitName(CLI::App& command, std::string& split) {
@@ -41,6 +48,7 @@ absl::StatusOr<DataIndexes> OpenIndexes(DataTool& tool, const std::string& path,
   options.path = path;
   options.anew = anew;
   options.progress = [&](uint64_t samples) { progress.SetDone(samples); };
+  options.goes_on = [] { return !Interrupted(); };
   return OpenOrMakeIndexes(tool.data, tool.local, options);
 }
 

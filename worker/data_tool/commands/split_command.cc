@@ -38,7 +38,7 @@ void AddSplit(CLI::App& app, DataTool& tool) {
   CLI::App* command = app.add_subcommand(
       "split", "hold out a share of each class of an image folder, as a tree of links");
   const auto request = std::make_shared<SplitRequest>();
-  AddPath(*command, request->path);
+  AddPath(*command, tool, request->path);
   command->add_option("OUT", request->out, "the tree to make")->required();
   command->add_option("--validation", request->validation, "share of each class, such as 0.1")
       ->required()

@@ -115,7 +115,7 @@ void AddStats(CLI::App& app, DataTool& tool) {
   CLI::App* command =
       app.add_subcommand("stats", "classes, sizes, kinds, and the mean and std of each channel");
   const auto flags = std::make_shared<StatsFlags>();
-  AddPath(*command, flags->path);
+  AddPath(*command, tool, flags->path);
   AddSplitName(*command, flags->split);
   command->add_option("--samples", flags->samples,
                       "pictures to decode for mean and std (10000), always the same ones");

@@ -42,7 +42,8 @@ void AddStats(CLI::App& app, DataTool& tool);
 void AddVerify(CLI::App& app, DataTool& tool);
 
 // What several of them share.
-void AddPath(CLI::App& command, std::string& path);
+// Of data; without the query of a signed URL, which is kept for reading.
+void AddPath(CLI::App& command, DataTool& tool, std::string& path);
 void AddSplitName(CLI::App& command, std::string& split);
 void AddThreads(CLI::App& command, int& threads);
 int ThreadsOr(int threads);  // the machine's cores for 0

@@ -31,6 +31,7 @@ void PrintVerifyJson(const VerifyReport& report, DataTool& tool) {
   const nlohmann::json json = {{"samples", report.samples},
                                {"bytes", report.bytes},
                                {"files_checked", report.checked_files},
+                               {"indexes_compared", report.compared_indexes},
                                {"broken", report.broken},
                                {"listed", listed}};
   tool.out << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
@@ -54,6 +55,8 @@ void PrintVerifyTable(const VerifyReport& report, const VerifyFlags& flags, Data
            << (flags.headers ? " (headers only)" : "");
   if (report.checked_files > 0)
     tool.out << "; checksums of " << WithCommas(report.checked_files) << " files compared";
+  if (report.compared_indexes > 0)
+    tool.out << "; indexes beside " << WithCommas(report.compared_indexes) << " shards compared";
   tool.out << "\n";
 }
 
@@ -84,7 +87,7 @@ void AddVerify(CLI::App& app, DataTool& tool) {
   CLI::App* command =
       app.add_subcommand("verify", "read and decode every sample, and list what is broken");
   const auto flags = std::make_shared<VerifyFlags>();
-  AddPath(*command, flags->path);
+  AddPath(*command, tool, flags->path);
   AddThreads(*command, flags->threads);
   command->add_flag("--headers", flags->headers, "look at headers only: quick, finds less");
   command->callback(

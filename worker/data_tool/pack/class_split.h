@@ -1,5 +1,5 @@
 // Which samples are for validation and which for test: by a hash of the key, so that a sample stays
-// where it is when others come and go, and class by class, so that each set has each class (P).
+// where it is when others come and go, and class by class, so that each set has each class. Pure.
 //
 // Used by `muster-data split` and `pack --validation`.
 #pragma once

@@ -32,6 +32,7 @@ class LinkTree {
     IndexOptions options;
     options.path = request_.path;
     options.progress = request_.index_progress;
+    options.goes_on = [] { return !Interrupted(); };
     MUSTER_ASSIGN_OR_RETURN(const DataIndexes indexes, OpenOrMakeIndexes(data_, local_, options));
     MUSTER_RETURN_IF_ERROR(local_.RemoveTree(part_));
     const absl::Status made = MakeLinks(indexes);

@@ -1,4 +1,4 @@
-// The key of a sample as a tar's member can carry it (P).
+// The key of a sample as a tar's member can carry it. Pure.
 //
 // Readers of WebDataset take a key from a member's name up to the first dot of its base name. A key
 // with a dot there ("train.rec:00000012") is written with '-' instead.

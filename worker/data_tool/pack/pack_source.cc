@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "worker/data/formats/find_format.h"
+#include "worker/data_tool/base/interruption.h"
 #include "worker/data_tool/pack/class_split.h"
 #include "worker/data_tool/pack/member_key.h"
 #include "worker/data_tool/pack/parquet_samples.h"
@@ -35,23 +36,21 @@ absl::StatusOr<std::unique_ptr<PackSource>> PackSource::Open(AnyFileSystem& data
 }
 
 absl::Status PackSource::OpenIndexes() {
-  MUSTER_ASSIGN_OR_RETURN(const FoundData found, FindFormat(data_, options_.path));
-  bool sets_are_named = !found.validation.empty() || !found.test.empty();
+  MUSTER_ASSIGN_OR_RETURN(FoundData found, FindFormat(data_, options_.path));
+  const bool sets_are_named = !found.validation.empty() || !found.test.empty();
   if (found.format == DataFormat::kParquet) {
+    MUSTER_RETURN_IF_ERROR(TakeUnnamedForTraining(options_.path, found));
     uint64_t rows = 0;
     ParquetSpooling spooling{.folder = options_.spool_folder, .numbered = options_.numbered};
     spooling.progress = [&] { options_.progress(++rows); };
     MUSTER_ASSIGN_OR_RETURN(indexes_, SpoolParquet(data_, local_, found, spooling));
-    if (indexes_[0] == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(options_.path, " has nothing to train on: no train files"));
-    }
     holds_out_by_key_ = !sets_are_named && options_.validation == 0;
     return MakeSets(sets_are_named);
   }
   IndexOptions index_options;
   index_options.path = options_.path;
   index_options.progress = options_.progress;
+  index_options.goes_on = [] { return !Interrupted(); };
   MUSTER_ASSIGN_OR_RETURN(DataIndexes indexes, OpenOrMakeIndexes(data_, local_, index_options));
   indexes_ = std::move(indexes.splits);
   // The one of the two that the data name stands for both.
@@ -61,12 +60,12 @@ absl::Status PackSource::OpenIndexes() {
 }
 
 absl::Status PackSource::MakeSets(bool sets_are_named) {
-  class_names_ = indexes_[0]->class_names();
   std::vector<const SampleIndex*> there;
   for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
     const SampleIndex* index = indexes_[static_cast<size_t>(split)].get();
     if (index == nullptr) continue;
     there.push_back(index);
+    if (class_names_.empty()) class_names_ = index->class_names();
     bytes_ += index->sample_bytes();
     samples_ += index->size();
     absl::StrAppend(&fingerprint_, SplitName(split), ":", index->fingerprint(), " ");

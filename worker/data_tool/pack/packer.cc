@@ -38,17 +38,10 @@ constexpr uint64_t kMostShards = 1'000'000;  // six digits
 
 struct ShardJob {
   const SampleSet* set = nullptr;
-  Shard places;  // of the set's shuffle
+  PlaceRange places;  // of the set's shuffle
   std::string path;
   std::string part;
 };
-
-// What a pack leaves behind that was killed while it wrote one of its small files (file_system.h).
-bool IsHalfWritten(absl::string_view name) {
-  if (!absl::EndsWith(name, ".tmp")) return false;
-  return absl::StartsWith(name, kSettingsFile) || absl::StartsWith(name, kUnfinishedPack) ||
-         absl::StartsWith(name, kClassNamesFile);
-}
 
 class Packer {
  public:
@@ -56,11 +49,13 @@ class Packer {
       : data_(data), local_(local), request_(request), settings_(request.settings) {}
 
   absl::StatusOr<PackReport> Run() {
-    MUSTER_RETURN_IF_ERROR(CheckFolder());
+    MUSTER_RETURN_IF_ERROR(CheckPlace());
+    MUSTER_RETURN_IF_ERROR(LookAtFolder());
     MUSTER_RETURN_IF_ERROR(local_.MakeDirectories(Out(kWorkFolder)));
     MUSTER_ASSIGN_OR_RETURN(const FileLock lock, Lock());
-    for (const std::string& name : half_written_)
-      MUSTER_RETURN_IF_ERROR(local_.RemoveTree(Out(name)));
+    // Another pack may have come before.
+    MUSTER_RETURN_IF_ERROR(LookAtFolder());
+    for (const std::string& name : temporary_) MUSTER_RETURN_IF_ERROR(local_.RemoveTree(Out(name)));
     MUSTER_RETURN_IF_ERROR(local_.MakeDirectories(Out(kWorkFolder)));
     MUSTER_RETURN_IF_ERROR(OpenSource());
     MUSTER_RETURN_IF_ERROR(CheckSettings());
@@ -90,7 +85,7 @@ class Packer {
     }
   }
 
-  absl::Status CheckFolder() {
+  absl::Status CheckPlace() const {
     const auto whole = [](const std::string& path) {
       std::error_code ignored;
       std::string text = std::filesystem::weakly_canonical(path, ignored).string();
@@ -101,6 +96,14 @@ class Packer {
       return absl::FailedPreconditionError(
           absl::StrCat(request_.out, " lies within the data: pack into a folder beside it"));
     }
+    return absl::OkStatus();
+  }
+
+  // Which files of a pack are there.
+  absl::Status LookAtFolder() {
+    was_begun_ = false;
+    temporary_.clear();
+    std::string other;  // a file that is none of a pack's own
     absl::StatusOr<std::vector<FileInfo>> entries = local_.List(request_.out);
     if (absl::IsNotFound(entries.status())) return absl::OkStatus();
     MUSTER_RETURN_IF_ERROR(entries.status());
@@ -110,15 +113,15 @@ class Packer {
           entry.name == kWorkFolder || entry.name == kLockFile) {
         continue;
       }
-      if (IsHalfWritten(entry.name)) {
-        half_written_.push_back(entry.name);
+      if (IsTemporaryName(entry.name)) {
+        temporary_.push_back(entry.name);
         continue;
       }
-      other_ = entry.name;
+      other = entry.name;
     }
-    if (was_begun_ || other_.empty()) return absl::OkStatus();
+    if (was_begun_ || other.empty()) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(
-        request_.out, " holds ", other_, " and no ", kSettingsFile, ": pack into an empty folder"));
+        request_.out, " holds ", other, " and no ", kSettingsFile, ": pack into an empty folder"));
   }
 
   absl::Status OpenSource() {
@@ -187,7 +190,7 @@ class Packer {
       for (uint64_t shard = 0; shard < shards; ++shard) {
         const std::string name = absl::StrFormat("%s-%06d.tar", set.name(), shard);
         ShardJob job{
-            &set, ShardOf(set.size(), static_cast<uint32_t>(shard), static_cast<uint32_t>(shards)),
+            &set, EvenPart(set.size(), static_cast<uint32_t>(shard), static_cast<uint32_t>(shards)),
             Out(name), Out(absl::StrCat(kWorkFolder, "/", name, ".part"))};
         ++report_.shards;
         MUSTER_ASSIGN_OR_RETURN(const bool there, local_.Exists(job.path));
@@ -293,8 +296,7 @@ class Packer {
   const PackRequest& request_;
   const PackSettings& settings_;
   bool was_begun_ = false;
-  std::string other_;  // a file that is none of a pack's own
-  std::vector<std::string> half_written_;
+  std::vector<std::string> temporary_;
   std::unique_ptr<PackSource> source_;
   std::string settings_text_;
   std::vector<std::string> shards_;  // all of them

@@ -4,9 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "worker/data/formats/sample_names.h"
 #include "worker/data/index/index_writer.h"
-#include "worker/data/parquet/image_rows.h"
+#include "worker/data/index/parquet_rows.h"
 #include "worker/data_tool/base/interruption.h"
 #include "worker/data_tool/base/open_data.h"
 
@@ -63,18 +62,24 @@ constexpr uint64_t kSizeNotKnown = uint64_t{1} << 62;
 
 class SplitIndexer {
  public:
+  // `classes`: as the splits before name them.
   SplitIndexer(FileSystem& data, FileSystem& local, const ParquetSpooling& spooling,
-               const char* split)
+               const char* split, std::vector<std::string>& classes)
       : data_(data),
         local_(local),
         spooling_(spooling),
+        classes_(classes),
         spool_(local, absl::StrCat(spooling.folder, "/", split, ".bytes")),
         index_path_(absl::StrCat(spooling.folder, "/", split, ".idx")),
         writer_(local, index_path_) {}
 
   absl::StatusOr<std::unique_ptr<SampleIndex>> Run(const std::vector<std::string>& files) {
     MUSTER_ASSIGN_OR_RETURN(const bool made, local_.Exists(index_path_));
-    if (made) return SampleIndex::Open(index_path_);
+    if (made) {
+      MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<SampleIndex> index, SampleIndex::Open(index_path_));
+      classes_ = index->class_names();
+      return index;
+    }
     spool_file_ = writer_.AddFile(spool_.path(), kSizeNotKnown);
     for (const std::string& file : files) MUSTER_RETURN_IF_ERROR(Add(file));
     MUSTER_RETURN_IF_ERROR(spool_.Finish());
@@ -89,35 +94,28 @@ class SplitIndexer {
 
  private:
   absl::Status Add(const std::string& path) {
-    MUSTER_ASSIGN_OR_RETURN(const ParquetFile file, ParquetFile::Open(data_, path));
-    MUSTER_ASSIGN_OR_RETURN(ImageColumns columns, FindImageColumns(file));
-    if (classes_.empty()) classes_ = columns.classes;
     MUSTER_ASSIGN_OR_RETURN(const uint64_t file_size, data_.FileSize(path));
     const uint32_t number = writer_.AddFile(path, file_size);
-    absl::string_view name = path;
-    name.remove_prefix(path.rfind('/') + 1);
-    return ForEachImage(file, columns, [&](const ImageRow& row) -> absl::Status {
+    const auto add = [&](const std::string& key, const ImageRow& row) -> absl::Status {
       MUSTER_RETURN_IF_ERROR(CheckInterrupted());
       spooling_.progress();
-      std::string key;
-      if (!spooling_.numbered) key = std::string(NameOf(row.path).key);
-      if (key.empty()) key = NumberedKey(name, static_cast<uint64_t>(row.row));
       if (row.file_offset != ParquetValue::kNowhere)
         return writer_.Add({key, number, row.file_offset, row.bytes.size(), row.label});
       MUSTER_RETURN_IF_ERROR(
           writer_.Add({key, spool_file_, spool_.size(), row.bytes.size(), row.label}));
       return spool_.Append(row.bytes);
-    });
+    };
+    return ForEachParquetRow(data_, path, {.numbered = spooling_.numbered}, classes_, add);
   }
 
   FileSystem& data_;
   FileSystem& local_;
   const ParquetSpooling& spooling_;
+  std::vector<std::string>& classes_;
   Spool spool_;
   const std::string index_path_;
   IndexWriter writer_;
   uint32_t spool_file_ = 0;
-  std::vector<std::string> classes_;
 };
 
 }  // namespace
@@ -125,15 +123,14 @@ class SplitIndexer {
 absl::StatusOr<std::array<std::unique_ptr<SampleIndex>, 3>> SpoolParquet(
     FileSystem& data, FileSystem& local, const FoundData& found, const ParquetSpooling& spooling) {
   MUSTER_RETURN_IF_ERROR(local.MakeDirectories(spooling.folder));
-  std::vector<std::string> train = found.train;
-  train.insert(train.end(), found.unnamed.begin(), found.unnamed.end());
-  const std::array<const std::vector<std::string>*, 3> files = {&train, &found.validation,
+  const std::array<const std::vector<std::string>*, 3> files = {&found.train, &found.validation,
                                                                 &found.test};
+  std::vector<std::string> classes;
   std::array<std::unique_ptr<SampleIndex>, 3> indexes;
   for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
     const auto number = static_cast<size_t>(split);
     if (files[number]->empty()) continue;
-    SplitIndexer indexer(data, local, spooling, SplitName(split));
+    SplitIndexer indexer(data, local, spooling, SplitName(split), classes);
     MUSTER_ASSIGN_OR_RETURN(indexes[number], indexer.Run(*files[number]));
   }
   return indexes;

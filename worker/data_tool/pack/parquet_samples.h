@@ -23,10 +23,11 @@ struct ParquetSpooling {
   std::function<void()> progress = [] {};  // after each row
 };
 
-// Indexes of training, validation and test; null where there are no files for one. Those that an
+// Indexes of training, validation and test, with the keys and classes that training on the files
+// has; null where there are no files for one. Those that an
 // earlier call has finished in the folder are taken as they are. INVALID_ARGUMENT naming the file
-// that has no pictures, and where two have one name: then `numbered` helps. CANCELLED; the errors
-// of both file systems.
+// that has no pictures or other classes, and where two have one name: then `numbered` helps.
+// CANCELLED; the errors of both file systems.
 absl::StatusOr<std::array<std::unique_ptr<SampleIndex>, 3>> SpoolParquet(
     FileSystem& data, FileSystem& local, const FoundData& found, const ParquetSpooling& spooling);
 

@@ -1,44 +1,17 @@
 #include "worker/data_tool/pack/tar_writer.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
+#include "common/os/tar_header.h"
 
 namespace muster::worker {
 namespace {
 
-constexpr size_t kTarBlock = 512;
-constexpr size_t kNameBytes = 100;
 constexpr size_t kBufferBytes = 1u << 20;
 constexpr char kPaxName[] = "././@PaxHeader";
-
-void PutField(std::string& header, size_t at, absl::string_view text) {
-  std::memcpy(header.data() + at, text.data(), text.size());
-}
-
-// The fields' places are those of the ustar header block.
-std::string UstarHeader(absl::string_view name, char type, uint64_t size) {
-  std::string header(kTarBlock, '\0');
-  PutField(header, 0, name.substr(0, kNameBytes));
-  PutField(header, 100, "0000644");
-  PutField(header, 108, "0000000");
-  PutField(header, 116, "0000000");
-  PutField(header, 124, absl::StrFormat("%011o", size));
-  PutField(header, 136, "00000000000");
-  PutField(header, 148, "        ");
-  header[156] = type;
-  PutField(header, 257, absl::string_view("ustar\00000", 8));
-  uint32_t sum = 0;
-  for (const char c : header) sum += static_cast<uint8_t>(c);
-  PutField(header, 148, absl::StrFormat("%06o", sum));
-  header[154] = '\0';
-  return header;
-}
 
 // "LENGTH path=NAME\n", its own length being counted.
 std::string PaxPath(absl::string_view name) {
@@ -66,19 +39,19 @@ TarWriter::~TarWriter() {
 }
 
 absl::Status TarWriter::Add(absl::string_view name, absl::string_view bytes) {
-  if (name.size() > kNameBytes) MUSTER_RETURN_IF_ERROR(WriteMember(kPaxName, 'x', PaxPath(name)));
+  if (name.size() > kTarNameBytes)
+    MUSTER_RETURN_IF_ERROR(WriteMember(kPaxName, 'x', PaxPath(name)));
   return WriteMember(name, '0', bytes);
 }
 
 absl::Status TarWriter::WriteMember(absl::string_view name, char type, absl::string_view bytes) {
-  MUSTER_RETURN_IF_ERROR(Write(UstarHeader(name, type, bytes.size())));
+  MUSTER_RETURN_IF_ERROR(Write(UstarHeader({.name = name, .type = type, .size = bytes.size()})));
   MUSTER_RETURN_IF_ERROR(Write(bytes));
-  const size_t over = bytes.size() % kTarBlock;
-  return over == 0 ? absl::OkStatus() : Write(std::string(kTarBlock - over, '\0'));
+  return Write(std::string(TarPadding(bytes.size()), '\0'));
 }
 
 absl::Status TarWriter::Finish() {
-  MUSTER_RETURN_IF_ERROR(Write(std::string(2 * kTarBlock, '\0')));
+  MUSTER_RETURN_IF_ERROR(Write(std::string(2 * kTarBlockBytes, '\0')));
   MUSTER_RETURN_IF_ERROR(Flush());
   MUSTER_RETURN_IF_ERROR(file_->Sync());
   MUSTER_RETURN_IF_ERROR(file_->Close());

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "worker/data/images/pixels.h"
 #include "worker/trainer/data/data_recipe.h"
 
 namespace muster::worker {
@@ -64,6 +63,7 @@ SampleRecreation::SampleRecreation(FileSystem& data, std::vector<const SampleInd
       channels_(images.channels),
       broken_limit_(BrokenLimitOf(spec.data)),
       pixels_(PixelScaleOf(images)),
+      inputs_(pixels_),
       decoding_(DecodingOf(images)),
       augmenter_(AugmenterOf(spec, pixels_)),
       sampler_(SamplerOf(spec, UsedSamples(train_, spec))) {}
@@ -122,14 +122,15 @@ absl::Status SampleRecreation::MakeOf(absl::string_view bytes, MadeSample& made)
   made.inputs.assign(static_cast<size_t>(channels_ * size_ * size_), 0.0f);
   const Picture picture{made.inputs.data(), channels_, size_, size_};
   PictureScratch scratch;
-  MUSTER_RETURN_IF_ERROR(MakePicture(bytes, made.plan, decoding_, scratch, picture));
-  PixelsToInputs(pixels_, picture);
+  MUSTER_RETURN_IF_ERROR(DecodePlanned(bytes, made.plan, decoding_, picture, scratch));
+  inputs_.Make(made.plan, scratch, picture);
   return absl::OkStatus();
 }
 
 // The number of the sample among all that the job uses.
 uint64_t SampleRecreation::NumberAt(uint64_t step, uint64_t place) const {
-  const auto number = static_cast<uint64_t>(sampler_.Ids(step, Shard{place, place + 1}).front());
+  const auto number =
+      static_cast<uint64_t>(sampler_.Ids(step, PlaceRange{place, place + 1}).front());
   if (!sampler_.in_windows()) return number;
   const InSource in_storage = InSourceOf(number);
   return number - in_storage.id + storage_[in_storage.source].IdAt(in_storage.id);

@@ -85,6 +85,7 @@ class SampleRecreation {
   const int64_t channels_;
   const uint64_t broken_limit_;
   const PixelScale pixels_;
+  const InputMaker inputs_;
   const PictureDecoding decoding_;
   const Augmenter augmenter_;
   const Sampler sampler_;

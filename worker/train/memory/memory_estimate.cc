@@ -35,9 +35,10 @@ int64_t Bytes(const std::vector<Named>& tensors) {
 
 // Samples of the largest micro-batch of a rank.
 int64_t MicroBatchSamples(const Trainer& trainer, int rank) {
-  const uint64_t share = ShardOf(trainer.loader.sampler().batch_size(), static_cast<uint32_t>(rank),
-                                 static_cast<uint32_t>(trainer.gang.world_size()))
-                             .size();
+  const uint64_t share =
+      EvenPart(trainer.loader.sampler().batch_size(), static_cast<uint32_t>(rank),
+               static_cast<uint32_t>(trainer.gang.world_size()))
+          .size();
   const int64_t samples = std::max<int64_t>(1, static_cast<int64_t>(share));
   return (samples + trainer.recipe.accumulate - 1) / trainer.recipe.accumulate;
 }
@@ -59,7 +60,7 @@ DryRun DryRunOf(const Trainer& trainer, int rank) {
   const uint32_t world = static_cast<uint32_t>(trainer.gang.world_size());
   // The first step's batch, which is short where the whole run is.
   const auto share = static_cast<int64_t>(
-      ShardOf(trainer.loader.sampler().GlobalBatch(0), static_cast<uint32_t>(rank), world).size());
+      EvenPart(trainer.loader.sampler().GlobalBatch(0), static_cast<uint32_t>(rank), world).size());
   DryRun dry;
   dry.most = std::min({wanted, std::max<int64_t>(share, 1), kDrySamples});
   // Two, for batch norm takes no single value.
@@ -175,11 +176,11 @@ AllocationTrace Scale(const AllocationTrace& most, const AllocationTrace& few, c
 // Samples of a rank's part of the batch of `step`.
 int64_t PartSamples(const Trainer& trainer, int64_t step, int64_t part, int rank) {
   const uint64_t share =
-      ShardOf(trainer.loader.sampler().GlobalBatch(static_cast<uint64_t>(step)),
-              static_cast<uint32_t>(rank), static_cast<uint32_t>(trainer.gang.world_size()))
+      EvenPart(trainer.loader.sampler().GlobalBatch(static_cast<uint64_t>(step)),
+               static_cast<uint32_t>(rank), static_cast<uint32_t>(trainer.gang.world_size()))
           .size();
   return static_cast<int64_t>(
-      ShardOf(share, static_cast<uint32_t>(part), static_cast<uint32_t>(trainer.recipe.accumulate))
+      EvenPart(share, static_cast<uint32_t>(part), static_cast<uint32_t>(trainer.recipe.accumulate))
           .size());
 }
 

@@ -1,6 +1,7 @@
 // What the training loop tells the world outside, and is told by it. The trainer implements it over
-// its link to the agent; tests fake it. Called from the loop's thread, and CorruptCheckpoint from
-// the one that reads a checkpoint meanwhile (rank_zero_work.h); nothing here may block for long.
+// its link to the agent; tests fake it. Called from the loop's thread, before there is a loop
+// from the one that watches how data are loaded, and CorruptCheckpoint from the one that reads a
+// checkpoint meanwhile (rank_zero_work.h); nothing here may block for long.
 #pragma once
 
 #include <cstdint>

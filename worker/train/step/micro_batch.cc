@@ -13,10 +13,10 @@ constexpr int64_t kStandIns = 2;
 Batch MicroBatch(const Batch& batch, int64_t index, int64_t parts) {
   if (parts == 1) return batch;
   const int64_t samples = batch.inputs.size(0);
-  const Shard shard = ShardOf(static_cast<uint64_t>(samples), static_cast<uint32_t>(index),
-                              static_cast<uint32_t>(parts));
-  int64_t begin = static_cast<int64_t>(shard.begin);
-  int64_t size = static_cast<int64_t>(shard.size());
+  const PlaceRange places = EvenPart(static_cast<uint64_t>(samples), static_cast<uint32_t>(index),
+                                     static_cast<uint32_t>(parts));
+  int64_t begin = static_cast<int64_t>(places.begin);
+  int64_t size = static_cast<int64_t>(places.size());
   Batch part = batch;
   part.count = batch.count > 0 ? size : 0;
   if (size == 0) {

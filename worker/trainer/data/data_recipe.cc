@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "common/base/status_macros.h"
 #include "worker/train/run/seed_purpose.h"
 
 namespace muster::worker {
@@ -42,6 +43,18 @@ void FillErased(trainer_spec::EraseFill fill, const PixelScale& pixels, AugmentC
   }
 }
 
+// Of Data or of a source of a mixture; null: it has none.
+template <typename Source>
+auto PathIn(Source& source) -> decltype(&source.images->path) {
+  if (source.digits.has_value()) return &source.digits->path;
+  if (source.cifar_bin.has_value()) return &source.cifar_bin->path;
+  if (source.numpy.has_value()) return &source.numpy->path;
+  if (source.text.has_value()) return &source.text->path;
+  if (source.tokens.has_value()) return &source.tokens->path;
+  if (source.images.has_value()) return &source.images->path;
+  return source.csv.has_value() ? &source.csv->path : nullptr;
+}
+
 trainer_spec::Data AsData(const trainer_spec::MixtureSource& source) {
   trainer_spec::Data data;
   data.synthetic = source.synthetic;
@@ -77,6 +90,23 @@ std::vector<trainer_spec::Data> SourcesOf(const trainer_spec::Data& data) {
   for (const trainer_spec::MixtureSource& source : data.mixture->sources)
     sources.push_back(AsData(source));
   return sources;
+}
+
+absl::Status ForEachPath(trainer_spec::Data& data,
+                         const std::function<absl::Status(std::string& path)>& visit) {
+  const auto visit_in = [&visit](auto& source) {
+    std::string* const path = PathIn(source);
+    return path == nullptr ? absl::OkStatus() : visit(*path);
+  };
+  if (!data.mixture.has_value()) return visit_in(data);
+  for (trainer_spec::MixtureSource& source : data.mixture->sources)
+    MUSTER_RETURN_IF_ERROR(visit_in(source));
+  return absl::OkStatus();
+}
+
+std::string PathOf(const trainer_spec::Data& source) {
+  const std::string* const path = PathIn(source);
+  return path == nullptr ? "" : *path;
 }
 
 bool HasTokens(const trainer_spec::Data& data) {

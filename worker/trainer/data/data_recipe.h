@@ -5,8 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "trainer_spec/job_spec.h"
 #include "worker/data/augment/augment.h"
 #include "worker/data/base/pixel_scale.h"
@@ -17,6 +20,13 @@ namespace muster::worker {
 
 // The sources that are mixed, each as data of its own; else the data themselves.
 std::vector<trainer_spec::Data> SourcesOf(const trainer_spec::Data& data);
+
+// Calls it with each path of the sources, to change it; ends with the first error.
+absl::Status ForEachPath(trainer_spec::Data& data,
+                         const std::function<absl::Status(std::string& path)>& visit);
+
+// Of data that are not mixed; empty where they are not read from files.
+std::string PathOf(const trainer_spec::Data& source);
 
 // Whether samples are rows of tokens: all sources are, or none.
 bool HasTokens(const trainer_spec::Data& data);

@@ -1,9 +1,13 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/deadline.h"
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
@@ -28,17 +32,14 @@ constexpr int kMostThreads = 16;
 // photos of up to some twenty megapixels take that are not progressive.
 constexpr int64_t kPictureThreadBytes = 2 << 20;
 
-// Of those data that may stay in their files.
-std::string PathOfFiles(const trainer_spec::Data& data) {
-  if (data.images.has_value()) return data.images->path;
-  return data.tokens.has_value() ? data.tokens->path : "";
-}
+constexpr absl::Duration kWatchPause = absl::Milliseconds(100);
+constexpr absl::Duration kSignOfLife = absl::Seconds(1);
 
 // Sources have one file system.
 ReadingBytes ReadingBytesOf(const trainer_spec::Data& data) {
   ReadingBytes most;
   for (const trainer_spec::Data& source : SourcesOf(data)) {
-    const ReadingBytes bytes = AnyFileSystem::ReadingBytesOf(PathOfFiles(source));
+    const ReadingBytes bytes = AnyFileSystem::ReadingBytesOf(PathOf(source));
     most.ahead = std::max(most.ahead, bytes.ahead);
     most.of_reader = std::max(most.of_reader, bytes.of_reader);
   }
@@ -59,20 +60,81 @@ std::vector<float> ToFloat(const std::vector<double>& values) {
   return std::vector<float>(values.begin(), values.end());
 }
 
+// What the reads of the data tell who watches their loading, and are told. They may go on after it.
+struct Loading {
+  std::atomic<uint64_t> reads = 0;
+  std::atomic<bool> is_stopped = false;
+
+  absl::Status OnRead() {
+    ++reads;
+    return is_stopped ? absl::CancelledError("stopped while the data were loaded")
+                      : absl::OkStatus();
+  }
+};
+
+// Tells a rank's host that the rank is alive, if it has read something since or a server is asked
+// again and again, and ends the loading when the rank is to stop.
+class LoadWatch {
+ public:
+  // All must outlive it.
+  LoadWatch(const LoadHost& host, FileSystem& files, Loading& loading)
+      : host_(host), files_(files), loading_(loading), thread_([this] { Watch(); }) {}
+  ~LoadWatch() {
+    {
+      MutexLock lock(mutex_);
+      over_ = true;
+      changed_.NotifyAll();
+    }
+    thread_.join();
+  }
+  LoadWatch(const LoadWatch&) = delete;
+  LoadWatch& operator=(const LoadWatch&) = delete;
+
+ private:
+  void Watch() {
+    uint64_t told = 0;  // of the reads
+    for (Deadline silence(absl::ZeroDuration()); !IsOver();) {
+      if (!host_.goes_on()) {
+        loading_.is_stopped = true;
+        files_.Cancel();
+      }
+      const uint64_t reads = loading_.reads;
+      if (!silence.over() || (reads == told && files_.Trouble().empty())) continue;
+      told = reads;
+      silence = Deadline(kSignOfLife);
+      host_.sign_of_life();
+    }
+  }
+  // After a pause.
+  bool IsOver() {
+    MutexLock lock(mutex_);
+    if (!over_) changed_.WaitFor(mutex_, kWatchPause);
+    return over_;
+  }
+
+  const LoadHost& host_;
+  FileSystem& files_;
+  Loading& loading_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool over_ MUSTER_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses the others
+};
+
 struct ReadOptions {
   std::string key;  // of the data in the spec, for messages
   uint64_t seed = 0;
   bool storage_order = false;
   std::shared_ptr<AnyFileSystem> files;
   FileSystem& local;
+  std::shared_ptr<Loading> loading;
 };
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadImages(const trainer_spec::Images& images,
-                                                    const ReadOptions& options,
-                                                    const SignOfLife& sign_of_life) {
+                                                    const ReadOptions& options) {
   IndexOptions index;
   index.path = images.path;
-  index.progress = [&sign_of_life](uint64_t) { sign_of_life(); };
+  index.goes_on = [loading = options.loading] { return loading->OnRead().ok(); };
   MUSTER_ASSIGN_OR_RETURN(DataIndexes indexes,
                           OpenOrMakeIndexes(*options.files, options.local, index));
   PictureFilesConfig config;
@@ -86,8 +148,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadImages(const trainer_spec::Images& 
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::Data& data,
-                                                    const ReadOptions& options,
-                                                    const SignOfLife& sign_of_life) {
+                                                    const ReadOptions& options) {
   FileSystem& fs = *options.files;
   // An error names the key.
   const auto classified = [&](auto dataset,
@@ -122,8 +183,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::Data& da
         ReadNumpy(fs, {data.numpy->path, ToFloat(data.numpy->mean), ToFloat(data.numpy->std)}),
         "numpy.path");
   }
-  if (data.images.has_value())
-    return classified(ReadImages(*data.images, options, sign_of_life), "images.path");
+  if (data.images.has_value()) return classified(ReadImages(*data.images, options), "images.path");
   if (data.csv.has_value()) {
     return classified(ReadCsv(fs, {data.csv->path, data.csv->target, data.csv->features,
                                    data.csv->regress, data.csv->normalize}),
@@ -134,16 +194,14 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::Data& da
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadMixture(const trainer_spec::Data& data,
-                                                     const ReadOptions& options,
-                                                     const SignOfLife& sign_of_life) {
+                                                     const ReadOptions& options) {
   std::vector<Mixture::Source> sources;
   const std::vector<trainer_spec::Data> parts = SourcesOf(data);
   for (size_t i = 0; i < parts.size(); ++i) {
     ReadOptions part = options;
     part.key = absl::StrCat(options.key, ".mixture.sources[", i, "]");
     part.seed = DeriveSeed(options.seed, i);
-    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
-                            ReadSource(parts[i], part, sign_of_life));
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadSource(parts[i], part));
     sources.push_back({data.mixture->sources[i].name, std::move(dataset)});
   }
   absl::StatusOr<std::unique_ptr<Mixture>> mixture = Mixture::Create(std::move(sources));
@@ -159,20 +217,34 @@ absl::Duration DataTimeoutOf(const trainer_spec::JobSpec& spec) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
-                                                      FileSystem& fs,
-                                                      const SignOfLife& sign_of_life) {
-  const trainer_spec::Data& data = spec.train.data;
+                                                      FileSystem& fs, const LoadHost& host) {
+  trainer_spec::Data data = spec.train.data;
+  const auto loading = std::make_shared<Loading>();
   AnyFileSystemOptions file_options;
   file_options.remote_deadline = std::min(file_options.remote_deadline, DataTimeoutOf(spec));
+  file_options.before_call = [loading] { return loading->OnRead(); };
   const ReadOptions options = {.key = "train.data",
                                .seed = SeedFor(spec.train.seed, SeedPurpose::kSyntheticData),
                                .storage_order = data.shuffle_window > 0,
                                .files = std::make_shared<AnyFileSystem>(fs, file_options),
-                               .local = fs};
+                               .local = fs,
+                               .loading = loading};
+  MUSTER_RETURN_IF_ERROR(ForEachPath(data, [&](std::string& path) -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(path, options.files->KeepQuery(path));
+    return absl::OkStatus();
+  }));
   const auto read = data.mixture.has_value() ? ReadMixture : ReadSource;
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, read(data, options, sign_of_life));
+  absl::StatusOr<std::unique_ptr<Dataset>> dataset = absl::InternalError("not read");
+  {
+    const LoadWatch watch(host, *options.files, *loading);
+    dataset = read(data, options);
+  }
+  // Who asks whether something is there may take a read that was stopped for a no.
+  if (!dataset.ok()) MUSTER_RETURN_IF_ERROR(loading->OnRead());
+  MUSTER_RETURN_IF_ERROR(dataset.status());
   const auto keep = [&](Split split, uint64_t samples) {
-    if (samples > 0) dataset = KeepSubset(std::move(dataset), split, static_cast<int64_t>(samples));
+    if (samples > 0)
+      dataset = KeepSubset(*std::move(dataset), split, static_cast<int64_t>(samples));
   };
   keep(Split::kTrain, data.subset);
   keep(Split::kValidation, spec.train.validate_samples);

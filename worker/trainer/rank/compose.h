@@ -29,13 +29,19 @@
 
 namespace muster::worker {
 
-// Called now and then while something takes long: the rank is not hung.
-using SignOfLife = std::function<void()>;
+// What a rank tells and asks while its data are loaded, by a thread that is there for as long.
+struct LoadHost {
+  // About once a second, as long as data are read: the rank is not hung.
+  std::function<void()> sign_of_life = [] {};
+  // Ten times a second: whether to go on.
+  std::function<bool()> goes_on = [] { return true; };
+};
 
 // DATA_ERROR when the data is missing or unreadable; the message names the file and how to get it.
-// Data in files are indexed, which may take minutes the first time.
-absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(
-    const trainer_spec::JobSpec& spec, FileSystem& fs, const SignOfLife& sign_of_life = [] {});
+// CANCELLED when `host` says to stop. Data in files are indexed, and others read whole, which may
+// take minutes.
+absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
+                                                      FileSystem& fs, const LoadHost& host = {});
 
 // Shape and classes of the samples, read from them only where the spec does not tell. As
 // BuildDataset.

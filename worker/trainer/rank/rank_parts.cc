@@ -38,12 +38,12 @@ absl::Status CheckConfusion(const trainer_spec::Train& train, const Dataset& dat
 }  // namespace
 
 absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                                     const RankPlace& place, const SignOfLife& sign_of_life) {
+                                     const RankPlace& place, const LoadHost& host) {
   const trainer_spec::Train& train = spec.train;
   MUSTER_RETURN_IF_ERROR(CheckDevice(place.device));
   RankParts parts;
   parts.device = place.device;
-  MUSTER_ASSIGN_OR_RETURN(parts.dataset, BuildDataset(spec, fs, sign_of_life));
+  MUSTER_ASSIGN_OR_RETURN(parts.dataset, BuildDataset(spec, fs, host));
   MUSTER_RETURN_IF_ERROR(CheckConfusion(train, *parts.dataset));
   MUSTER_ASSIGN_OR_RETURN(parts.augmenter, BuildAugmenter(train, *parts.dataset));
   parts.loader = BuildLoader(spec, *parts.dataset, parts.augmenter.get(), place);

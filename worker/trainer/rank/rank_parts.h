@@ -47,10 +47,9 @@ struct RankParts {
 
 // What a rank can make before it meets the others: all but the gang, the strategy, the objective
 // and what that completes. START_FAILED or DATA_ERROR as compose.h says, and where this program
-// cannot compute on the device.
-absl::StatusOr<RankParts> BuildParts(
-    const trainer_spec::JobSpec& spec, FileSystem& fs, const RankPlace& place,
-    const SignOfLife& sign_of_life = [] {});
+// cannot compute on the device; CANCELLED when `host` says to stop.
+absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
+                                     const RankPlace& place, const LoadHost& host = {});
 
 // The rest, once there is a gang. START_FAILED as compose.h says. `fs` must outlive the parts.
 absl::Status JoinParts(const trainer_spec::JobSpec& spec, FileSystem& fs,

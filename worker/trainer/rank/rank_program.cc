@@ -36,6 +36,13 @@ namespace {
 // three centuries.
 constexpr absl::Duration kNever = absl::Hours(24 * 3650);
 
+// How much longer than restart.progress_timeout a rank waits for its peers. The controller, which
+// can name the rank that stands still, hears of the last step a heartbeat later than the ranks;
+// if they gave up first, a hang would be taken for a lost peer.
+absl::Duration MarginForTheController(absl::Duration progress_timeout) {
+  return progress_timeout / 4 + absl::Seconds(10);
+}
+
 at::Device DeviceOf(const Launch& launch) {
   return launch.gpu < 0 ? at::Device(at::kCPU)
                         : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(launch.gpu));
@@ -138,7 +145,8 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   host.Progress("load", 0, 0, 0);
   MUSTER_ASSIGN_OR_RETURN(RankParts parts,
                           BuildParts(spec, fs, {device, launch.world_size, launch.local_world_size},
-                                     [&host] { host.KeepAlive(); }));
+                                     {.sign_of_life = [&host] { host.KeepAlive(); },
+                                      .goes_on = [&host] { return !host.requested_stop().stop; }}));
   const Recipe& recipe = parts.recipe;
   if (recipe.precision == Precision::kTf32 && device.is_cpu())
     Log(LogLevel::kInfo, "tf32_is_fp32_on_the_cpu");
@@ -177,7 +185,7 @@ CollectivesOptions GangOptions(const trainer_spec::JobSpec& spec) {
   options.compression = CompressionOf(spec.train.parallel.compression);
   options.static_graph = spec.train.parallel.static_graph;
   const absl::Duration limit = spec.restart.progress_timeout;
-  options.timeout = limit == absl::ZeroDuration() ? kNever : limit;
+  options.timeout = limit == absl::ZeroDuration() ? kNever : limit + MarginForTheController(limit);
   return options;
 }
 

@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
-const absl::Time kNow = absl::FromUnixMillis(1'700'000'100'000);
+const absl::Time kTopNow = absl::FromUnixMillis(1'700'000'100'000);
 
 v1::WorkerInfo Worker(const std::string& name, uint32_t used) {
   v1::WorkerInfo worker;
@@ -45,7 +45,7 @@ TEST(TopLines, ShowsWhatIsHeldAndWhatIsInUse) {
   picture.jobs = {job};
   picture.waiting = 3;
   EXPECT_THAT(
-      TopLines(picture, kNow, 100, 0),
+      TopLines(picture, kTopNow, 100, 0),
       ElementsAre("2 workers, 1 of 4 slots held; 1 job on them, 3 waiting", "",
                   "WORKER  STATE  SLOTS   CPUS       MEMORY  JOBS",
                   "busy    ready    1/2  2.3/4  3.0/8.0 GiB  7",
@@ -65,7 +65,7 @@ TEST(TopLines, GpusHaveAColumnWhereThereAreAny) {
     gpu.set_utilization(slot == 0 ? 1 : 0.5);
     gpu.set_memory_bytes(20ull << 30);
   }
-  const std::vector<std::string> lines = TopLines(picture, kNow, 100, 0);
+  const std::vector<std::string> lines = TopLines(picture, kTopNow, 100, 0);
   EXPECT_EQ(lines[2], "WORKER  STATE  SLOTS   CPUS       MEMORY            GPUS  JOBS");
   EXPECT_EQ(lines[3], "w       ready    2/2  0.0/4  0.0/8.0 GiB  75% 40/160 GiB  -");
 }
@@ -73,7 +73,7 @@ TEST(TopLines, GpusHaveAColumnWhereThereAreAny) {
 TEST(TopLines, WhatDoesNotFitTheScreenIsCounted) {
   TopPicture picture;
   for (int i = 0; i < 9; ++i) picture.workers.push_back(Worker("w" + std::to_string(i), 0));
-  const std::vector<std::string> lines = TopLines(picture, kNow, 30, 4);
+  const std::vector<std::string> lines = TopLines(picture, kTopNow, 30, 4);
   ASSERT_THAT(lines, SizeIs(8));
   EXPECT_EQ(lines.back(), "and 5 further workers");
   for (const std::string& line : lines) EXPECT_LE(DisplayWidth(line), 30u) << line;

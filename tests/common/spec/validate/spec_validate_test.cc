@@ -137,6 +137,26 @@ train:
   EXPECT_EQ(spec.train().model().gpt2().vocabulary(), 256u);
 }
 
+// Of each source that has a path.
+TEST(SpecDefaultsTest, APathOfDataHasNoSlashAtItsEnd) {
+  const google::protobuf::Descriptor& data = *v1::Data::descriptor();
+  int sources = 0;
+  for (int i = 0; i < data.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor* source = data.field(i);
+    if (source->message_type() == nullptr) continue;
+    const auto* path = source->message_type()->FindFieldByName("path");
+    if (path == nullptr) continue;
+    v1::JobSpec spec;
+    v1::Data& filled = *spec.mutable_train()->mutable_data();
+    google::protobuf::Message& files = *filled.GetReflection()->MutableMessage(&filled, source);
+    files.GetReflection()->SetString(&files, path, "s3://bucket/in/");
+    FillDefaults(spec);
+    EXPECT_EQ(files.GetReflection()->GetString(files, path), "s3://bucket/in") << source->name();
+    ++sources;
+  }
+  EXPECT_EQ(sources, 7);
+}
+
 TEST(SpecDefaultsTest, EachOptimizerAndScheduleHasDefaultsOfItsOwn) {
   const auto resolved = [](const char* settings) {
     auto spec = LoadSpec(absl::StrCat(kSmallest, settings));
@@ -304,6 +324,10 @@ TEST(SpecValidateTest, NetworksForTextAndFromFilesHoldTheirBounds) {
        },
        "train.data.tokens.vocabulary: must be from 2 to 16777216; got 1"},
       {[](v1::Model& m, v1::Data&) { m.mutable_mlp()->add_hidden(4); },
+       "train.data: is text: it needs a language model, such as train.model.gpt2"},
+      {[](v1::Model& m, v1::Data&) { m.mutable_resnet50(); },
+       "train.data: is text: it needs a language model, such as train.model.gpt2"},
+      {[](v1::Model& m, v1::Data&) { m.mutable_vit(); },
        "train.data: is text: it needs a language model, such as train.model.gpt2"},
       {[](v1::Model& m, v1::Data&) { m.mutable_torchscript(); },
        "train.model.torchscript.path: is required: the file that torch.jit saved"},

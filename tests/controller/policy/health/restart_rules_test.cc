@@ -160,6 +160,29 @@ TEST(RestartRulesTest, AJobThatReportsNoStepsIsTriedAgainAsOftenAsItsBudgetAllow
   EXPECT_EQ(Decide(job).input, JobInput::kClearedForRetry) << "both may have been anywhere";
 }
 
+TEST(RestartRulesTest, AWorkerThatMayFindItsDataAgainCouldTakeTheJobAndOneThatGaveThemUpCouldNot) {
+  World world;
+  world.AddWorker("a", 1);
+  Worker& other = world.AddWorker("b", 1);
+  Job job = LostBy(FailureClass::kApplication);
+  JobSettings settings = *job.settings;
+  settings.needs.data = "imagenet";
+  job.settings = std::make_shared<const JobSettings>(settings);
+  Attempt attempt = *job.current;
+  attempt.ranks[0].worker = "a";
+  job.current = std::make_shared<const Attempt>(attempt);
+  job.past.push_back(job.current);
+  for (const char* fault : {"unavailable", "missing", "broken"}) {
+    DataView view{.number = 1, .answered = true, .seen_at = absl::Hours(1), .fault = fault};
+    view.failures = 1;
+    other.pulse.data = std::make_shared<const DataViews>(DataViews{{"imagenet", view}});
+    EXPECT_EQ(DecideRestart(world.view(), job, kSeed).input, fault == std::string("broken")
+                                                                 ? JobInput::kNoProgressMade
+                                                                 : JobInput::kClearedForRetry)
+        << fault;
+  }
+}
+
 TEST(RestartRulesTest, TheSameFailureOnTheSameWorkerProvesNothingWhereAnotherCouldTakeTheJob) {
   World world;
   world.AddWorker("a", 1);

@@ -44,7 +44,8 @@ class StagesTest : public ::testing::Test {
       queue_.Put(snapshot, job.id, &job, context_);
       running_.Put(snapshot, job.id, &job);
     });
-    round_.emplace(RoundInput{snapshot, context_, index_, queue_, running_, considered_});
+    round_.emplace(
+        RoundInput{snapshot, context_, index_, queue_, running_, considered_, further_looks_});
     walk_.emplace(queue_, [](const std::string&) { return Standing(); });
     return *round_;
   }
@@ -100,6 +101,7 @@ class StagesTest : public ::testing::Test {
   JobQueue queue_;
   RunningJobs running_;
   Considered considered_;
+  FurtherLooks further_looks_;
   std::optional<Round> round_;
   std::optional<QueueWalk> walk_;
 };

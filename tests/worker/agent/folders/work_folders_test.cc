@@ -9,8 +9,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/os/sha256.h"
 #include "common/upload/pack_folder.h"
-#include "common/upload/sha256.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 #include "tests/support/temp_dir.h"

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/unlistable_files.h"
 #include "tests/worker/data/formats/support/format_bytes.h"
 #include "worker/data/formats/file_pattern.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
+using ::muster::testing::UnlistableFiles;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -41,6 +43,18 @@ class FindFormatTest : public ::testing::Test {
 
   TempDir dir_;
 };
+
+TEST_F(FindFormatTest, FilesThatMayBeReadAndNotListedAreNamedByBraces) {
+  UnlistableFiles files;
+  Write({"train-0.tar", "train-1.tar"});
+  const auto found = FindFormat(files, dir_ / "train-{0..1}.tar");
+  ASSERT_OK(found);
+  EXPECT_THAT(found->train, ElementsAre(dir_ / "train-0.tar", dir_ / "train-1.tar"));
+  for (const char* path : {"train-*.tar", "", "train-2.tar"}) {
+    EXPECT_THAT(FindFormat(files, dir_ / path),
+                StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("403")));
+  }
+}
 
 TEST_F(FindFormatTest, FindsImageFoldersBySplit) {
   Write({"train/cats/1.jpg", "val/cats/2.jpg", "test/cats/3.jpg", "README.md"});

@@ -8,6 +8,8 @@
 
 #include "tests/fuzz/memory_file_system.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/unlistable_files.h"
 #include "tests/worker/data/formats/support/broken_files.h"
 #include "tests/worker/data/formats/support/format_bytes.h"
 #include "tests/worker/data/formats/support/sample_list.h"
@@ -22,6 +24,8 @@ using ::muster::testing::LittleEndianBytes;
 using ::muster::testing::MemoryFileSystem;
 using ::muster::testing::RecordIoBytes;
 using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+using ::muster::testing::UnlistableFiles;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -53,6 +57,16 @@ class RecordIoTest : public ::testing::Test {
   SampleList list_;
   absl::StatusOr<IndexReport> report_;
 };
+
+TEST_F(RecordIoTest, AnIdxThatIsDeniedIsNotThere) {
+  const TempDir dir;
+  UnlistableFiles files;
+  ASSERT_OK(WriteFileAtomically(PosixFileSystem(), dir / "t.rec",
+                                RecordIoBytes(ImageRecord({3}, "abcde"))));
+  const absl::StatusOr<IndexReport> report = IndexRecordIo(files, dir / "t.rec", {}, list_);
+  ASSERT_OK(report);
+  EXPECT_EQ(list_.samples().front().key, "t.rec:00000000");
+}
 
 TEST_F(RecordIoTest, GivesPicturesAndLabels) {
   EXPECT_THAT(Samples(RecordIoBytes(ImageRecord({3}, "abcde")) +

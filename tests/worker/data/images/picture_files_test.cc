@@ -194,6 +194,19 @@ TEST_F(PictureFilesTest, KnowsWhichSamplesLieSideBySide) {
   EXPECT_NE(places.front().first, places.back().first);
 }
 
+// Else machines with other shards of the same samples would take other samples for a step.
+TEST_F(PictureFilesTest, WithWindowsTheFingerprintTellsTheOrderInStorage) {
+  const std::string folder = MakeFolder(), shards = MakeShards();
+  const auto a = Open(folder), b = Open(shards);
+  const auto in_folder = Open(folder, 0, /*storage_order=*/true);
+  const auto in_shards = Open(shards, 0, /*storage_order=*/true);
+  ASSERT_OK(in_folder);
+  ASSERT_OK(in_shards);
+  EXPECT_EQ((*a)->fingerprint(), (*b)->fingerprint());
+  EXPECT_NE((*in_folder)->fingerprint(), (*in_shards)->fingerprint());
+  EXPECT_NE((*in_shards)->fingerprint(), (*b)->fingerprint());
+}
+
 TEST_F(PictureFilesTest, BatchesOfWindowsHaveTheSameBitsForAnyRanksAndResume) {
   const auto data = Open(MakeShards(), 0, /*storage_order=*/true);
   ASSERT_OK(data);
@@ -298,6 +311,9 @@ TEST_F(PictureFilesTest, DataThatCannotBeTrainedOnAreRefused) {
   EXPECT_OK(Open(folder, /*classes=*/1000));
   EXPECT_THAT(Open(dir_ / "nowhere"), StatusIs(StatusCode::kNotFound));
   Write(dir_ / "one/train/class-0/a.jpg", Jpeg(1));
+  EXPECT_THAT(Open(dir_ / "one"), StatusIs(StatusCode::kInvalidArgument,
+                                           HasSubstr("the validation set has no pictures")));
+  Write(dir_ / "one/val/class-0/b.jpg", Jpeg(1));
   const auto one = Open(dir_ / "one");
   EXPECT_THAT(one, StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(one.status().message(), HasSubstr("class"));

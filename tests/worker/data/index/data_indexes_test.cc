@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -15,13 +16,18 @@
 #include "tests/support/no_locks.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/worker/data/formats/support/format_bytes.h"
+#include "tests/worker/data/formats/support/lmdb_writer.h"
 
 namespace muster::worker {
 namespace {
 
 using ::absl::StatusCode;
+using ::muster::testing::LmdbWriter;
 using ::muster::testing::NoLocks;
 using ::muster::testing::StatusIs;
+using ::muster::testing::TarEnd;
+using ::muster::testing::TarFile;
 using ::muster::testing::TempDir;
 using ::testing::HasSubstr;
 
@@ -41,6 +47,8 @@ class DataIndexesTest : public ::testing::Test {
       ++calls_;
       samples_ = samples;
     };
+    if (goes_on_) options.goes_on = goes_on_;
+    options.patience = patience_;
     return OpenOrMakeIndexes(data_, fs_, options);
   }
   std::vector<uint64_t> Sizes() {
@@ -50,6 +58,11 @@ class DataIndexesTest : public ::testing::Test {
     return {data->splits[0]->size(), data->splits[1]->size(), data->splits[2]->size()};
   }
   std::string folder() const { return dir_ / "index"; }
+  // The path of the only data set's lock.
+  std::string LockPath() {
+    const std::string train = IndexOf("train");
+    return train.substr(0, train.size() - std::string("train.idx").size()) + "lock";
+  }
   // The path of the only index of that split.
   std::string IndexOf(const std::string& split) {
     std::string found;
@@ -63,6 +76,8 @@ class DataIndexesTest : public ::testing::Test {
   FileSystem& fs_ = PosixFileSystem();
   AnyFileSystem data_{fs_};
   TempDir dir_;
+  std::function<bool()> goes_on_;
+  absl::Duration patience_ = absl::InfiniteDuration();
   std::atomic<int> calls_ = 0;
   std::atomic<uint64_t> samples_ = 0;  // as the last call said
 };
@@ -93,6 +108,28 @@ TEST_F(DataIndexesTest, ASplitThatIsHeldOutNamesOnlyItsFiles) {
                   HasSubstr(absl::StrCat("/", place->sample.key, ".jpg")));
     }
   }
+}
+
+// An agent ends a look that writes more than a MiB.
+TEST_F(DataIndexesTest, WhatIsLeftOutOfManyShardsTakesFewLines) {
+  constexpr int kShards = 300, kWithoutPicture = 25;
+  for (int shard = 0; shard < kShards; ++shard) {
+    std::string members = TarFile(absl::StrCat("s", shard, ".jpg"), "picture") +
+                          TarFile(absl::StrCat("s", shard, ".cls"), "1");
+    for (int i = 0; i < kWithoutPicture; ++i)
+      members += TarFile(absl::StrCat("no-picture-", shard, "-", i, ".cls"), "0");
+    Write(absl::StrCat("train-", shard, ".tar"), members + TarEnd());
+  }
+  ::testing::internal::CaptureStderr();
+  const absl::StatusOr<DataIndexes> data = Open();
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  ASSERT_OK(data);
+  EXPECT_EQ(samples_, uint64_t{kShards});
+  EXPECT_LT(log.size(), 50'000u);
+  // Twenty of a file and a line for the others of it; by the hundredth there are five files.
+  EXPECT_THAT(log, HasSubstr("no-picture-"));
+  EXPECT_THAT(log, HasSubstr("event=index_warnings_left_out"));
+  EXPECT_THAT(log, HasSubstr(absl::StrCat("more=", kShards * kWithoutPicture - 4 * 25 - 16)));
 }
 
 // Labels are places among the classes of the training set, also where another set lacks one.
@@ -131,6 +168,19 @@ TEST_F(DataIndexesTest, IsOpenedWhereItIsThereAndMadeAgainWhereItIsBroken) {
   EXPECT_EQ(again->splits[0]->set(), again->splits[1]->set());
 }
 
+TEST_F(DataIndexesTest, APathWithASlashAtItsEndHasTheSameIndex) {
+  Write("train/a/1.jpg");
+  Write("val/a/2.jpg");
+  IndexOptions options;
+  options.path = dir_ / "data/";
+  options.folder = folder();
+  const absl::StatusOr<DataIndexes> one = OpenOrMakeIndexes(data_, fs_, options);
+  ASSERT_OK(one);
+  const absl::StatusOr<DataIndexes> other = Open();
+  ASSERT_OK(other);
+  EXPECT_EQ(one->splits[0]->set(), other->splits[0]->set());
+}
+
 TEST_F(DataIndexesTest, IsMadeAgainWhenTheDataChange) {
   Write("train/a/1.jpg");
   Write("train/b/2.jpg");
@@ -167,9 +217,8 @@ TEST_F(DataIndexesTest, WhoWaitsForAnotherProcessGivesSignsOfLife) {
   Write("val/a/3.jpg");
   ASSERT_OK(Open());
   const std::string train = IndexOf("train");
-  const std::string lock = train.substr(0, train.size() - std::string("train.idx").size()) + "lock";
+  auto held = FileLock::Try(LockPath());
   std::filesystem::remove(train);
-  auto held = FileLock::Try(lock);
   ASSERT_OK(held);
   ASSERT_TRUE(held->has_value());
   calls_ = 0;
@@ -179,6 +228,100 @@ TEST_F(DataIndexesTest, WhoWaitsForAnotherProcessGivesSignsOfLife) {
   held->reset();
   waiting.join();
   EXPECT_TRUE(std::filesystem::exists(train));
+}
+
+// It may take long until there is a part of an index to be seen.
+TEST_F(DataIndexesTest, WhoMakesAnIndexTouchesItsLock) {
+  for (int i = 0; i < 100; ++i) Write(absl::StrCat("train/", i % 2, "/", i, ".jpg"));
+  ASSERT_OK(Open());
+  const std::string lock = LockPath();
+  const auto an_hour_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  bool is_made_old = false;
+  goes_on_ = [&] {
+    const auto other = FileLock::Try(lock);
+    if (other.ok() && other->has_value()) return true;  // it is not being made yet
+    if (!std::exchange(is_made_old, true)) std::filesystem::last_write_time(lock, an_hour_ago);
+    // A slow disk.
+    if (std::filesystem::last_write_time(lock) <= an_hour_ago)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return true;
+  };
+  ASSERT_OK(Open(/*anew=*/true));
+  EXPECT_TRUE(is_made_old);
+  EXPECT_GT(std::filesystem::last_write_time(lock), an_hour_ago);
+}
+
+TEST_F(DataIndexesTest, WhoWaitsIsPatientForAsLongAsTheLockIsTouched) {
+  Write("train/a/1.jpg");
+  Write("val/a/2.jpg");
+  ASSERT_OK(Open());
+  const std::string lock = LockPath();
+  const auto held = FileLock::Try(lock);
+  ASSERT_OK(held);
+  patience_ = absl::ZeroDuration();
+  const auto now = std::filesystem::file_time_type::clock::now();
+  constexpr int kTouches = 30;
+  int asked = 0;
+  goes_on_ = [&] {
+    if (++asked <= kTouches)
+      std::filesystem::last_write_time(lock, now + std::chrono::seconds(asked));
+    return true;
+  };
+  EXPECT_THAT(Open(/*anew=*/true), StatusIs(StatusCode::kUnavailable, HasSubstr(lock)));
+  EXPECT_GT(asked, kTouches);
+}
+
+TEST_F(DataIndexesTest, AStopIsHeardAtAnyMoment) {
+  for (int i = 0; i < 30; ++i) Write(absl::StrCat("train/", i % 2, "/", i, ".jpg"));
+  Write("val/0/a.jpg");
+  for (int n = 1;; ++n) {
+    int asked = 0;
+    goes_on_ = [&] { return ++asked != n; };
+    const absl::StatusOr<DataIndexes> data = Open(/*anew=*/true);
+    if (asked < n) {
+      EXPECT_OK(data);
+      EXPECT_GT(n, 60);
+      break;
+    }
+    EXPECT_THAT(data, StatusIs(StatusCode::kCancelled)) << n;
+    if (!std::filesystem::exists(folder())) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(folder()))
+      EXPECT_NE(entry.path().extension(), ".part") << n;
+  }
+}
+
+TEST_F(DataIndexesTest, SeveralFilesOfLmdbHaveTheClassesOfAll) {
+  std::filesystem::create_directories(dir_ / "data");
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"train-0", "cat"}, {"train-1", "dog"}, {"val-0", "dog"}};
+  for (const auto& [file, name] : files) {
+    const std::string path = dir_ / ("data/" + file + ".mdb");
+    LmdbWriter(path, MDB_NOSYNC | MDB_NOSUBDIR)
+        .Put({{absl::StrCat(name, "/", file, ".jpg"), "\xff\xd8\xff" + std::string(90, 'x')}});
+    std::filesystem::remove(path + "-lock");
+  }
+  const absl::StatusOr<DataIndexes> data = Open();
+  ASSERT_OK(data);
+  EXPECT_EQ(data->splits[0]->class_names(), (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(data->splits[0]->size(), 2u);
+  EXPECT_EQ(data->splits[1]->least_label(), 1);
+}
+
+// Each is read twice, first for the classes.
+TEST_F(DataIndexesTest, AStopIsHeardAtEachPictureOfLmdb) {
+  constexpr int kPictures = 101;
+  std::filesystem::create_directories(dir_ / "data");
+  LmdbWriter writer(dir_ / "data");
+  for (int i = 0; i < kPictures; ++i) {
+    const int number = i * 37 % kPictures;  // neighbours by key lie apart
+    writer.Put({{absl::StrCat("class-", number % 2, "/", number, ".jpg"),
+                 "\xff\xd8\xff" + std::string(9000, 'x')}});
+  }
+  int asked = 0;
+  goes_on_ = [&] { return ++asked > 0; };
+  ASSERT_OK(Open());
+  // Adding and sorting them take as many.
+  EXPECT_GT(asked, 4 * kPictures);
 }
 
 // On Lustre without the option flock, or NFS without a lock daemon.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -277,16 +279,109 @@ TEST_F(SampleIndexTest, AnIndexIsReplacedByAnotherFile) {
   EXPECT_EQ((*SampleIndex::Open(path_))->size(), 5u);
 }
 
-// As the index on a disk that machines share: one of them may cut it off.
-TEST_F(SampleIndexTest, ACopyOutlivesItsFile) {
-  std::ofstream(path_) << std::string(1 << 20, 'x');
-  const auto copy = MappedFile::OpenCopy(path_);
+// The index on a disk that machines share.
+class MachineCopyTest : public SampleIndexTest {
+ protected:
+  MachineCopyTest() { ::setenv("TMPDIR", temporary_.path().c_str(), 1); }
+  ~MachineCopyTest() override { ::unsetenv("TMPDIR"); }
+
+  absl::StatusOr<std::unique_ptr<MappedFile>> Copy() {
+    return MappedFile::OpenCopy(path_, [] { return absl::OkStatus(); });
+  }
+  std::vector<std::filesystem::path> Copies() {
+    std::vector<std::filesystem::path> copies;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(temporary_.path()))
+      if (entry.is_regular_file()) copies.push_back(entry.path());
+    return copies;
+  }
+  static void Fill(const std::filesystem::path& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  }
+
+  const std::string bytes_ = std::string((3u << 20) + 7, 'x');
+  TempDir temporary_;
+};
+
+// Another machine may remove it or cut it off.
+TEST_F(MachineCopyTest, ACopyOutlivesItsFile) {
+  Fill(path_, bytes_);
+  const auto copy = Copy();
   ASSERT_OK(copy);
   std::filesystem::resize_file(path_, 0);
-  EXPECT_EQ((*copy)->bytes(), std::string(1 << 20, 'x'));
+  EXPECT_EQ((*copy)->bytes(), bytes_);
   std::filesystem::remove(path_);
-  EXPECT_THAT(MappedFile::OpenCopy(path_), StatusIs(StatusCode::kNotFound));
-  EXPECT_THAT(MappedFile::OpenCopy(dir_.path()), StatusIs(StatusCode::kUnavailable));
+  EXPECT_THAT(Copy(), StatusIs(StatusCode::kNotFound));
+  std::filesystem::create_directory(path_);
+  EXPECT_THAT(Copy(), StatusIs(StatusCode::kUnavailable));
+}
+
+TEST_F(MachineCopyTest, ThereIsOneForAllWhoUseItAndNoneAfterwards) {
+  Fill(path_, bytes_);
+  std::vector<absl::StatusOr<std::unique_ptr<MappedFile>>> copies;
+  for (int i = 0; i < 8; ++i) copies.emplace_back(absl::UnknownError("not yet"));
+  std::vector<std::thread> ranks;
+  for (auto& copy : copies) ranks.emplace_back([&] { copy = Copy(); });
+  for (std::thread& rank : ranks) rank.join();
+  for (const auto& copy : copies) {
+    ASSERT_OK(copy);
+    EXPECT_EQ((*copy)->bytes(), bytes_);
+  }
+  EXPECT_EQ(Copies().size(), 1u);
+  copies.pop_back();
+  EXPECT_EQ(Copies().size(), 1u);
+  // One of other bytes is another.
+  Fill(path_, std::string(100, 'y'));
+  const auto other = Copy();
+  ASSERT_OK(other);
+  EXPECT_EQ((*other)->bytes(), std::string(100, 'y'));
+  EXPECT_EQ(Copies().size(), 2u);
+  copies.clear();
+  EXPECT_EQ(Copies().size(), 1u);
+}
+
+TEST_F(MachineCopyTest, WhatAKilledProcessHasLeftIsMadeWholeOrRemoved) {
+  Fill(path_, bytes_);
+  std::filesystem::path left;
+  {
+    const auto copy = Copy();
+    ASSERT_OK(copy);
+    left = Copies().at(0);
+  }
+  ASSERT_TRUE(Copies().empty());
+  Fill(left, "half");
+  Fill(left.parent_path() / "of-another-index", "half");
+  const auto copy = Copy();
+  ASSERT_OK(copy);
+  EXPECT_EQ((*copy)->bytes(), bytes_);
+  EXPECT_EQ(Copies(), std::vector{left});
+}
+
+TEST_F(MachineCopyTest, ACopyThatIsStoppedOrFindsNoRoomLeavesNothing) {
+  Fill(path_, bytes_);
+  for (int n = 1;; ++n) {
+    int asked = 0;
+    const auto copy = MappedFile::OpenCopy(
+        path_, [&] { return ++asked == n ? absl::CancelledError("stop") : absl::OkStatus(); });
+    if (copy.ok()) {
+      EXPECT_GT(n, 4) << "once for each MiB";
+      break;
+    }
+    EXPECT_THAT(copy, StatusIs(StatusCode::kCancelled));
+    EXPECT_TRUE(Copies().empty());
+  }
+  std::filesystem::resize_file(path_, std::filesystem::space(temporary_.path()).available);
+  EXPECT_THAT(Copy(), StatusIs(StatusCode::kResourceExhausted, HasSubstr("TMPDIR")));
+  EXPECT_TRUE(Copies().empty());
+}
+
+// Others might put something else there.
+TEST_F(MachineCopyTest, AFolderThatOthersMayWriteToIsNotUsed) {
+  Fill(path_, bytes_);
+  ASSERT_OK(Copy());
+  const std::filesystem::path folder =
+      std::filesystem::directory_iterator(temporary_.path())->path();
+  std::filesystem::permissions(folder, std::filesystem::perms::all);
+  EXPECT_THAT(Copy(), StatusIs(StatusCode::kPermissionDenied));
 }
 
 // Reads all there is of an index of any bytes.

@@ -121,7 +121,7 @@ TEST(SamplerTest, ShardsCoverEverythingInOrderAndDifferByOneAtMost) {
     for (const uint32_t world : {1u, 2u, 3u, 7u, 4096u}) {
       uint64_t end = 0;
       for (uint32_t rank = 0; rank < world; ++rank) {
-        const Shard shard = ShardOf(count, rank, world);
+        const PlaceRange shard = EvenPart(count, rank, world);
         ASSERT_EQ(shard.begin, end);
         ASSERT_LE(shard.size(), count / world + 1);
         ASSERT_GE(shard.size(), count / world);

@@ -8,7 +8,10 @@
 
 #include "tests/fuzz/memory_file_system.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/unlistable_files.h"
 #include "tests/worker/data/tokens/token_file_writers.h"
+#include "worker/data/text/token_splits.h"
 
 namespace muster::worker {
 namespace {
@@ -24,6 +27,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+using ::muster::testing::TempDir;
+using ::muster::testing::UnlistableFiles;
+
 class TokenFilesTest : public ::testing::Test {
  protected:
   void Write(const std::string& name, const std::string& bytes) {
@@ -38,6 +44,21 @@ class TokenFilesTest : public ::testing::Test {
 
   MemoryFileSystem fs_;
 };
+
+TEST_F(TokenFilesTest, WhatNeedNotBeThereMayBeDenied) {
+  const TempDir dir;
+  UnlistableFiles files;
+  const std::vector<uint16_t> tokens(8, 1);
+  ASSERT_OK(WriteFileAtomically(PosixFileSystem(), dir / "train.bin", BytesOfNumbers(tokens)));
+  EXPECT_THAT(FindTokenSplits(files, dir.path()),
+              StatusIs(StatusCode::kPermissionDenied, HasSubstr("403")));
+  ASSERT_OK(WriteFileAtomically(PosixFileSystem(), dir / "val.bin", BytesOfNumbers(tokens)));
+  ASSERT_OK_AND_ASSIGN(const TokenSplitFiles splits, FindTokenSplits(files, dir.path()));
+  EXPECT_THAT(splits[0], ElementsAre(dir / "train.bin"));
+  EXPECT_THAT(splits[2], ElementsAre(dir / "val.bin"));
+  ASSERT_OK_AND_ASSIGN(const TokenSpan span, FindTokens(files, dir / "train.bin"));
+  EXPECT_EQ(span.size_bytes, 16u);
+}
 
 TEST_F(TokenFilesTest, ShardsAreFoundByTheirNamesAndInTheirOrder) {
   for (const char* name : {"fineweb_train_000002.bin", "fineweb_train_000001.bin", "notes.txt",

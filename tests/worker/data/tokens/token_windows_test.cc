@@ -2,12 +2,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "common/ckpt/block_hasher.h"
+#include "common/object_store/cache/any_file_system.h"
+#include "tests/common/object_store/scripted_server.h"
 #include "tests/fuzz/memory_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -22,6 +29,9 @@ using ::muster::testing::BytesOfNumbers;
 using ::muster::testing::LlmcShard;
 using ::muster::testing::MegatronIndex;
 using ::muster::testing::MemoryFileSystem;
+using ::muster::testing::ScriptedServer;
+using ::muster::testing::ServeObject;
+using ::muster::testing::ServerRequest;
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
 using ::testing::AllOf;
@@ -118,6 +128,75 @@ TEST(TokenWindowsTest, NoTokenAndOneTokenMakeNoRow) {
     EXPECT_EQ(windows.rows(), 0);
     EXPECT_OK(windows.Fingerprint());
   }
+}
+
+TEST(TokenWindowsTest, TheFingerprintIsOfSixteenBlocksOfEachFile) {
+  const TempDir dir;
+  std::vector<std::string> paths;
+  BlockHasher hasher;
+  hasher.Update("8:1000:");
+  for (const int file : {0, 1}) {
+    const std::string bytes = BytesOfNumbers(CountingFrom<uint16_t>(file, 50'000));
+    paths.push_back(dir / std::to_string(file));
+    ASSERT_OK(WriteFileAtomically(PosixFileSystem(), paths.back(), bytes));
+    hasher.Update("2:100000:");
+    const size_t last = bytes.size() - 4096;
+    for (size_t i = 0; i < 15; ++i) hasher.Update(bytes.substr(last / 15 * i, 4096));
+    hasher.Update(bytes.substr(last, 4096));
+  }
+  ASSERT_OK_AND_ASSIGN(const TokenWindows windows,
+                       TokenWindows::Open(PosixFileSystem(), paths, 8, 1000));
+  ASSERT_OK_AND_ASSIGN(const std::string fingerprint, windows.Fingerprint());
+  EXPECT_EQ(fingerprint, "token-windows-v1:" + HashToHex(hasher.Finish().whole));
+}
+
+// Blocks of the cache would be most of the data: each rank would fetch them before its first step.
+TEST(TokenWindowsTest, ShardsFarAwayAreLookedAtOnlyWhereTheFingerprintIs) {
+  const TempDir dir;
+  std::vector<std::string> paths, urls;
+  std::map<std::string, std::string> objects;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "x_train_" + std::to_string(i) + ".bin";
+    objects["/" + name] = LlmcShard(CountingFrom<uint16_t>(i, 500'000));
+    ASSERT_OK(WriteFileAtomically(PosixFileSystem(), dir / name, objects["/" + name]));
+    paths.push_back(dir / name);
+  }
+  ScriptedServer server([&](const ServerRequest& request, ScriptedServer::Answer& answer) {
+    const auto found = objects.find(request.target);
+    if (found == objects.end()) return answer.Reply(404, {}, "", request.method != "HEAD");
+    ServeObject(found->second, "\"" + request.target + "\"", request, answer);
+  });
+  for (const auto& [target, object] : objects) urls.push_back(server.Url(target));
+  std::sort(paths.begin(), paths.end());
+  AnyFileSystem files(PosixFileSystem(), {.cache_folder = dir / "cache"});
+  ASSERT_OK_AND_ASSIGN(const TokenWindows there, TokenWindows::Open(files, urls, 8, 70'000));
+  ASSERT_OK_AND_ASSIGN(const std::string fingerprint, there.Fingerprint());
+  ASSERT_OK_AND_ASSIGN(const TokenWindows here,
+                       TokenWindows::Open(PosixFileSystem(), paths, 8, 70'000));
+  EXPECT_EQ(fingerprint, here.Fingerprint().value_or(""));
+  EXPECT_EQ(server.body_bytes(), 40u * (1024 + 16 * 4096));
+}
+
+// As where ranks and their threads are as many as the user may have. Root is bound by nothing, so
+// the child becomes somebody else.
+TEST(TokenWindowsDeathTest, WithoutAThreadToSpareShardsAreLookedAtOneByOne) {
+  MemoryFileSystem fs;
+  fs.files()["/a.bin"] = fs.files()["/b.bin"] = std::string(100'000, '\1');
+  const auto look = [&] {
+    const auto windows = TokenWindows::Open(fs, {"/a.bin", "/b.bin"}, 8, 1000);
+    return windows.ok() ? windows->Fingerprint().value_or("unreadable") : "no windows";
+  };
+  const std::string before = look();
+  const auto look_alone = [&] {
+    const rlimit none = {0, 0};
+    if (::geteuid() == 0 && ::setuid(65534) != 0) ::_exit(2);
+    if (::setrlimit(RLIMIT_NPROC, &none) != 0) ::_exit(3);
+    pthread_t thread;
+    const auto nothing = [](void*) -> void* { return nullptr; };
+    if (::pthread_create(&thread, nullptr, nothing, nullptr) == 0) ::_exit(4);
+    ::_exit(look() == before ? 0 : 1);
+  };
+  EXPECT_EXIT(look_alone(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(TokenWindowsTest, TheFingerprintFollowsSizesAndSamples) {

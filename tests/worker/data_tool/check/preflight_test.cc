@@ -56,6 +56,21 @@ TEST_F(PreflightTest, WholePicturesAreFine) {
   EXPECT_THAT(report->fingerprint, HasSubstr("pictures:3x32x32:stored:"));
 }
 
+// That takes as long as the look did.
+TEST_F(PreflightTest, AStorageThatIsAwayIsNotAskedAgain) {
+  int calls = 0;
+  AnyFileSystem data(fs_, {.before_call = [&calls] {
+                       ++calls;
+                       return absl::OkStatus();
+                     }});
+  const trainer_spec::JobSpec spec = OfPictures(dir_ / "nowhere");
+  EXPECT_EQ(PreflightFault(data, spec, absl::DeadlineExceededError("away")), "unavailable");
+  EXPECT_EQ(PreflightFault(data, spec, absl::PermissionDeniedError("no")), "forbidden");
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(PreflightFault(data, spec, absl::NotFoundError("none")), "missing");
+  EXPECT_GT(calls, 0);
+}
+
 TEST_F(PreflightTest, AFolderThatIsNotThereOrEmptyIsMissing) {
   EXPECT_EQ(FaultOf(OfPictures(dir_ / "nowhere")), "missing");
   std::filesystem::create_directories(dir_ / "mount");
@@ -82,12 +97,40 @@ TEST_F(PreflightTest, ABrokenPictureThatIsDrawnIsNamed) {
   EXPECT_GT(report->broken, 0u);
 }
 
+// Which no worker reads, however often it looks.
+TEST_F(PreflightTest, APictureOfAKindThatIsNotDecodedIsBroken) {
+  std::string picture = PictureBytes(1);
+  const size_t frame = picture.find("\xFF\xC0");
+  ASSERT_NE(frame, std::string::npos);
+  picture[frame + 4] = 12;  // bits of a sample
+  const std::string folder = MakeFolder(9);
+  for (int i = 0; i < 9; ++i) PutFile(folder + "/" + KeyName(i) + ".jpg", picture);
+  EXPECT_THAT(Look(OfPictures(folder)),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("12 bits")));
+  EXPECT_EQ(FaultOf(OfPictures(folder)), "broken");
+  PutFile(dir_ / "arrays/train.npy", "\x93NUMPY");
+  EXPECT_EQ(FaultOf(OfPictures(dir_ / "arrays")), "broken");
+}
+
 TEST_F(PreflightTest, ALabelBeyondTheClassesIsBroken) {
   trainer_spec::JobSpec spec = OfPictures(MakeFolder(30));
   spec.train.data.images->classes = 2;
   EXPECT_THAT(Look(spec), StatusIs(StatusCode::kInvalidArgument, HasSubstr("has the class 2")));
   spec.train.data.images->classes = 3;
   EXPECT_OK(Look(spec));
+}
+
+// Else the model of the first validation would be the best one.
+TEST_F(PreflightTest, ASetWithoutPicturesIsBroken) {
+  MakeTars(12, 2);
+  for (const char* set : {"val", "test"}) {
+    const std::string tar = absl::StrCat(dir_.path(), "/tars/", set, "-0.tar");
+    PutFile(tar, testing::TarFile("a.tif", "no picture that is read") + testing::TarEnd());
+    const auto spec = OfPictures(dir_ / "tars");
+    EXPECT_THAT(Look(spec), StatusIs(StatusCode::kInvalidArgument, HasSubstr("set has no pict")));
+    EXPECT_EQ(FaultOf(spec), "broken");
+    MakeTars(12, 2);
+  }
 }
 
 TEST_F(PreflightTest, WhatTheRanksTrainOnIsInTheFingerprint) {

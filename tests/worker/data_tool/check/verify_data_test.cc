@@ -5,6 +5,7 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/worker/data_tool/tool_data.h"
+#include "worker/data/formats/shard_index.h"
 #include "worker/data_tool/check/feed_rate.h"
 #include "worker/data_tool/check/picture_statistics.h"
 
@@ -12,6 +13,7 @@ namespace muster::worker {
 namespace {
 
 using ::muster::testing::StatusIs;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -88,6 +90,33 @@ TEST_F(VerifyDataTest, AWrongChecksumAndAWrongLabelAreFound) {
   ASSERT_EQ(labels.listed.size(), 1u);
   EXPECT_EQ(labels.listed[0].key, "c");
   EXPECT_THAT(labels.listed[0].reason, HasSubstr("class 7, and there are 2"));
+}
+
+// Whoever reads the shards from afar believes the labels there.
+TEST_F(VerifyDataTest, AnIndexBesideAShardIsComparedWithIt) {
+  const std::string tars = MakeTars(12, 3);
+  const std::string tar = tars + "/train-0.tar", beside = tars + "/train-0.idx";
+  ASSERT_OK_AND_ASSIGN(const std::string text, MakeShardIndex(fs_, tar, {}));
+  PutFile(beside, text);
+  for (const bool headers : {false, true}) {
+    ASSERT_OK_AND_ASSIGN(const VerifyReport sound, Verify(tars, {.headers_only = headers}));
+    EXPECT_EQ(sound.broken, 0u);
+    EXPECT_EQ(sound.compared_indexes, 1u);
+  }
+  ASSERT_EQ(text.substr(text.size() - 3), "\n2\n");  // of the last, number 8
+  PutFile(beside, text.substr(0, text.size() - 2) + "1\n");
+  ASSERT_OK_AND_ASSIGN(const VerifyReport wrong, Verify(tars, {}));
+  ASSERT_EQ(wrong.listed.size(), 1u);
+  EXPECT_EQ(wrong.broken, 1u);
+  EXPECT_EQ(wrong.listed[0].file, beside);
+  EXPECT_THAT(
+      wrong.listed[0].reason,
+      AllOf(HasSubstr(KeyName(8)), HasSubstr("the label 1, and " + tar), HasSubstr("the label 2")));
+  // That of another making, of which the index of the data knows nothing.
+  ASSERT_OK_AND_ASSIGN(const DataIndexes indexes, OpenAll(tars));
+  PutFile(beside, "v1.2 1\njpg 512 10 other.jpg\n");
+  ASSERT_OK_AND_ASSIGN(const VerifyReport other, VerifyData(fs_, indexes, {}));
+  EXPECT_EQ(other.listed.size(), 1u);
 }
 
 TEST_F(VerifyDataTest, StatisticsAreTheSameForAnyThreads) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/object_store/cache/forwarding_file_system.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/full_file_system.h"
 #include "tests/support/status_matchers.h"
@@ -112,10 +113,10 @@ TEST_F(ManyShardsTest, TheSameBytesForAnyThreadsAndAMixtureInEachShard) {
   EXPECT_EQ(FileText(one.out + "/classes.txt"), "class-0\nclass-1\nclass-2\n");
   // Of shards of three or four pictures most are not of one class.
   int mixtures = 0;
-  for (const auto& [name, bytes] : FilesBelow(one.out)) {
+  for (const auto& [name, file] : FilesBelow(one.out)) {
     int classes = 0;
     for (int i = 0; i < kClassCount; ++i)
-      if (bytes.find(ClassName(i) + "/") != std::string::npos) ++classes;
+      if (file.bytes.find(ClassName(i) + "/") != std::string::npos) ++classes;
     if (classes > 1) ++mixtures;
   }
   EXPECT_GT(mixtures, 1);
@@ -149,6 +150,17 @@ TEST_F(ManyShardsTest, GoesOnWhereItWasKilledWhileItWroteItsSettings) {
   EXPECT_EQ(FilesBelow(killed.out), FilesBelow(whole.out));
 }
 
+TEST_F(ManyShardsTest, GoesOnWhereItWasKilledWhileItWroteAnIndex) {
+  MakeLarge();
+  const PackRequest request = LargeRequest("out");
+  ASSERT_OK(Pack(request));
+  const auto files = FilesBelow(request.out);
+  std::filesystem::rename(request.out + "/train-000001.idx",
+                          request.out + "/train-000001.idx.8a05365b1a140646.tmp");
+  ASSERT_OK(Pack(request));
+  EXPECT_EQ(FilesBelow(request.out), files);
+}
+
 // Whatever fails, nothing is half-written, and the same call afterwards gives the same bytes.
 TEST_F(ManyShardsTest, AFailureOfAnyCallToTheDiskLeavesWhatCanGoOn) {
   MakeLarge();
@@ -168,9 +180,9 @@ TEST_F(ManyShardsTest, AFailureOfAnyCallToTheDiskLeavesWhatCanGoOn) {
     const auto failed = PackData(data_, faulty, request);
     EXPECT_THAT(failed.status(), StatusIs(StatusCode::kResourceExhausted)) << n;
     if (std::filesystem::exists(request.out)) {
-      for (const auto& [name, bytes] : FilesBelow(request.out)) {
+      for (const auto& [name, file] : FilesBelow(request.out)) {
         if (files.count(name) == 0) continue;
-        EXPECT_EQ(bytes, files.at(name)) << n << " " << name;
+        EXPECT_EQ(file, files.at(name)) << n << " " << name;
       }
     }
     ASSERT_OK(Pack(request)) << n;
@@ -213,6 +225,35 @@ TEST_F(PackerTest, OtherSettingsOtherDataAndOtherFilesAreRefused) {
   request.out = request.path + "/packed";
   EXPECT_THAT(Pack(request),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("within the data")));
+}
+
+// Does something else when a pack is about to take its lock.
+class InterveningFileSystem final : public ForwardingFileSystem {
+ public:
+  explicit InterveningFileSystem(std::function<void()> intervene)
+      : intervene_(std::move(intervene)) {}
+  absl::Status MakeDirectories(const std::string& path) override {
+    if (intervene_) std::exchange(intervene_, nullptr)();
+    return ForwardingFileSystem::MakeDirectories(path);
+  }
+
+ private:
+  absl::StatusOr<FileSystem*> Of(const std::string&) override { return &PosixFileSystem(); }
+  std::function<void()> intervene_;
+};
+
+TEST_F(ManyShardsTest, OneThatWaitedForAnotherComparesItsSettings) {
+  MakeLarge();
+  const PackRequest first = LargeRequest("out");
+  PackRequest second = first;
+  second.settings.shard_mib = 2;
+  InterveningFileSystem disk([&] { ASSERT_OK(Pack(first)); });
+  EXPECT_THAT(
+      PackData(data_, disk, second).status(),
+      StatusIs(StatusCode::kFailedPrecondition, HasSubstr("begun with shard_mib 1, and now")));
+  InterveningFileSystem same([&] { ASSERT_OK(Pack(first)); });
+  EXPECT_OK(PackData(data_, same, first).status());
+  ExpectSame(dir_ / "large", first.out);
 }
 
 TEST_F(PackerTest, HoldsOutAShareOfEachClassWhereTheDataNameNoSets) {
@@ -259,7 +300,7 @@ TEST_F(PackerTest, KeysWithADotKeepTheirOrder) {
 }
 
 // Where its pages are compressed and where they are not: rows whose bytes are no pictures.
-TEST_F(PackerTest, ParquetIsPackedWithItsNamesClassesAndBytes) {
+TEST_F(PackerTest, ParquetIsPackedWithItsClassesAndBytes) {
   for (const std::string file : {"plain_v1", "dictionary_v1_snappy", "plain_v2_zstd"}) {
     const std::string path = absl::StrCat(PARQUET_FILES, "/", file, ".parquet");
     const PackRequest request = RequestFor(path, file);
@@ -283,10 +324,36 @@ TEST_F(PackerTest, ParquetIsPackedWithItsNamesClassesAndBytes) {
     ASSERT_EQ(rows.size(), 24u);
     std::string ten;
     for (int j = 0; j < 50; ++j) ten.push_back(static_cast<char>(10 + j));
-    EXPECT_EQ(rows["10"], ten);
-    EXPECT_EQ(rows.count(file + "-parquet:00000002"), 1u);  // has no name
+    EXPECT_EQ(rows[file + "-parquet:00000010"], ten);
     ASSERT_OK_AND_ASSIGN(const PackReport again, PackData(data_, fs_, request));
     EXPECT_EQ(again.shards_written, 0u);
+  }
+}
+
+// The tenths that are held out follow from the keys.
+TEST_F(PackerTest, ParquetHasTheKeysThatTrainingOnItHas) {
+  PutFile(dir_ / "photos", FileText(absl::StrCat(PARQUET_FILES, "/plain_v1.parquet")));
+  const PackRequest request = RequestFor(dir_ / "photos", "out");
+  ASSERT_OK(Pack(request));
+  ExpectSame(request.path, request.out, /*same_bytes=*/true);
+}
+
+TEST_F(PackerTest, ParquetWhoseSetsNameOtherClassesIsRefused) {
+  for (const std::string file : {"plain_v1", "plain_v2_zstd"}) {
+    const std::string train = FileText(absl::StrCat(PARQUET_FILES, "/", file, ".parquet"));
+    std::string other = train;
+    const std::string names = R"("ant", "bee")";
+    ASSERT_NE(other.find(names), std::string::npos);
+    other.replace(other.find(names), names.size(), R"("bee", "ant")");
+    const std::string folder = dir_ / absl::StrCat("sets-", file);
+    PutFile(folder + "/train.parquet", train);
+    PutFile(folder + "/val.parquet", other);
+    EXPECT_THAT(Pack(RequestFor(folder, "out-" + file)),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr("val.parquet names other cl")));
+    PutFile(folder + "/val.parquet", train);
+    PutFile(folder + "/more.parquet", train);
+    EXPECT_THAT(Pack(RequestFor(folder, "again-" + file)),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr("more.parquet is in no split")));
   }
 }
 

@@ -95,8 +95,9 @@ Batch ShareOf(int64_t global, const Collectives& gang) {
   const at::Generator generator = at::detail::createCPUGenerator(7);
   const at::Tensor inputs = at::rand({global, kFeatures}, generator);
   const at::Tensor targets = at::randint(kClasses, {global}, generator, at::kLong);
-  const Shard shard = ShardOf(static_cast<uint64_t>(global), static_cast<uint32_t>(gang.rank()),
-                              static_cast<uint32_t>(gang.world_size()));
+  const PlaceRange shard =
+      EvenPart(static_cast<uint64_t>(global), static_cast<uint32_t>(gang.rank()),
+               static_cast<uint32_t>(gang.world_size()));
   const int64_t begin = static_cast<int64_t>(shard.begin);
   const int64_t count = static_cast<int64_t>(shard.size());
   return {inputs.narrow(0, begin, count), targets.narrow(0, begin, count), count, global};

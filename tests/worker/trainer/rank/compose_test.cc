@@ -1,7 +1,18 @@
 #include "worker/trainer/rank/compose.h"
 
+#include <stdlib.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/object_store/cache/forwarding_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/worker/trainer/numpy_pictures.h"
 #include "worker/train/run/failure.h"
 #include "worker/trainer/rank/rank_program.h"
 
@@ -183,10 +194,11 @@ TEST(Compose, CountsStepsByEpochsOrTakesThem) {
   EXPECT_EQ(recipe.total_steps, 77);
 }
 
-TEST(Compose, AGangWaitsForTheProgressTimeoutOrWithoutOneForYears) {
+TEST(Compose, AGangWaitsLongerThanTheProgressTimeoutOrWithoutOneForYears) {
   trainer_spec::JobSpec spec = SyntheticSpec({6});
   spec.restart.progress_timeout = absl::Minutes(3);
-  EXPECT_EQ(GangOptions(spec).timeout, absl::Minutes(3));
+  EXPECT_EQ(GangOptions(spec).timeout, absl::Seconds(180 + 45 + 10))
+      << "the controller is to notice the hang first, which hears of steps by heartbeats";
   spec.restart.progress_timeout = absl::ZeroDuration();
   EXPECT_GT(GangOptions(spec).timeout, absl::Hours(24 * 365));
 }
@@ -207,6 +219,97 @@ TEST(Compose, MissingDigitsAreADataErrorThatNamesTheWayOut) {
   const auto dataset = BuildDataset(spec, PosixFileSystem());
   EXPECT_THAT(dataset, StatusIs(absl::StatusCode::kNotFound, HasSubstr("scripts/fetch-digits")));
   EXPECT_EQ(FailureClassOf(dataset.status()), kDataError);
+}
+
+// A disk of which one call does not come back before a count has gone on by so many.
+class SlowDisk final : public ForwardingFileSystem {
+ public:
+  SlowDisk(int slow_call, const std::atomic<int>& count, int by = 1)
+      : slow_call_(slow_call), count_(count), by_(by) {}
+  int calls() const { return calls_; }
+
+ private:
+  absl::StatusOr<FileSystem*> Of(const std::string&) override {
+    if (++calls_ == slow_call_)
+      for (const int before = count_; count_ < before + by_;) std::this_thread::yield();
+    return &PosixFileSystem();
+  }
+
+  const int slow_call_;
+  const std::atomic<int>& count_;
+  const int by_;
+  std::atomic<int> calls_ = 0;
+};
+
+// Data of each kind that is read when a rank starts.
+class LoadTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ::setenv("MUSTER_INDEX_DIR", (dir_ / "index").c_str(), 1); }
+
+  void Write(const std::string& name, const std::string& bytes) {
+    const std::filesystem::path path = dir_ / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
+  std::map<std::string, trainer_spec::Data> MakeData() {
+    std::map<std::string, trainer_spec::Data> all;
+    std::filesystem::create_directories(dir_ / "numpy");
+    muster::testing::WriteNumpyPictures(dir_ / "numpy", /*size=*/4, /*classes=*/3);
+    all["numpy"].numpy = {.path = dir_ / "numpy"};
+    Write("text.txt", std::string(1000, 'a'));
+    all["text"].text = {.path = dir_ / "text.txt", .context = 8};
+    for (const char* name :
+         {"tokens/train.bin", "tokens/val.bin", "shards/a_train.bin", "shards/a_val.bin"}) {
+      Write(name, std::string(1000, '\0'));
+    }
+    all["tokens"].tokens = {.path = dir_ / "tokens", .context = 8, .vocabulary = 100};
+    all["token shards"].tokens = {.path = dir_ / "shards", .context = 8, .vocabulary = 100};
+    for (int i = 1; i <= 5; ++i)
+      Write(absl::StrCat("cifar/data_batch_", i, ".bin"), std::string(3073 * 20, '\1'));
+    Write("cifar/test_batch.bin", std::string(3073, '\0'));
+    all["cifar"].cifar_bin = {.path = dir_ / "cifar"};
+    std::string rows = "x,y\n";
+    for (int i = 0; i < 100; ++i) absl::StrAppend(&rows, i, ",", i % 2, "\n");
+    Write("table.csv", rows);
+    all["csv"].csv = {.path = dir_ / "table.csv", .target = "y"};
+    for (const char* set : {"train", "val"})
+      for (int i = 0; i < 8; ++i)
+        Write(absl::StrCat("pictures/", set, "/", i % 2, "/", i, ".jpg"), "picture");
+    all["images"].images = {.path = dir_ / "pictures", .size = 8, .channels = 3};
+    return all;
+  }
+  absl::Status Load(const trainer_spec::Data& data, FileSystem& fs, const LoadHost& host) {
+    trainer_spec::JobSpec spec;
+    spec.train.data = data;
+    const absl::Status status = BuildDataset(spec, fs, host).status();
+    std::filesystem::remove_all(dir_ / "index");
+    return status;
+  }
+
+  muster::testing::TempDir dir_;
+};
+
+TEST_F(LoadTest, ARankThatReadsIsNotHung) {
+  for (const auto& [name, data] : MakeData()) {
+    std::atomic<int> signs = 0;
+    const LoadHost host = {.sign_of_life = [&] { ++signs; }};
+    SlowDisk counted(/*slow_call=*/0, signs);
+    ASSERT_OK(Load(data, counted, host)) << name;
+    SlowDisk slow(counted.calls(), signs);
+    EXPECT_OK(Load(data, slow, host)) << name;
+    EXPECT_GT(signs, 0) << name;
+  }
+}
+
+TEST_F(LoadTest, ARankThatIsToStopLoadsNoFurther) {
+  for (const auto& [name, data] : MakeData()) {
+    std::atomic<int> asked = 0;
+    const LoadHost host = {.goes_on = [&] { return ++asked < 0; }};
+    // Who asks once more has taken the answer before.
+    SlowDisk slow(/*slow_call=*/2, asked, /*by=*/2);
+    EXPECT_THAT(Load(data, slow, host), StatusIs(absl::StatusCode::kCancelled)) << name;
+    EXPECT_EQ(slow.calls(), 2) << name;
+  }
 }
 
 TEST(Compose, RanksOfAMachineShareItsCpusUnlessTheyHaveTheirOwn) {

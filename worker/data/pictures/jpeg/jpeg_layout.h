@@ -1,4 +1,4 @@
-// Where the parts of a JPEG lie, by its markers alone (P).
+// Where the parts of a JPEG lie, by its markers alone. Pure.
 //
 // The reader of headers and the splice of restart segments use it. Source: ITU-T T.81, annex B.
 #pragma once

@@ -1,4 +1,4 @@
-// Cuts a crop out of a JPEG without decoding it, where the file has restart markers (P).
+// Cuts a crop out of a JPEG without decoding it, where the file has restart markers. Pure.
 //
 // Between two restart markers a JPEG can be decoded by itself. The segments that cover a crop are
 // copied, with their markers renumbered, behind the file's own tables and a patched size: a small

@@ -1,4 +1,4 @@
-// The weights of an antialiased triangle filter along one side of a picture (P).
+// The weights of an antialiased triangle filter along one side of a picture. Pure.
 //
 // The filter of PIL's and torch's bilinear resize with antialiasing: a triangle as wide as two
 // pixels of the source or of the output, whichever are larger, cut off at the box and normalised.

@@ -1,0 +1,28 @@
+// The PEM files by which one side of a connection proves who it is and knows the other.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace muster {
+
+// How often files that are in use are looked at for a change (tls_watcher.h), in seconds.
+inline constexpr unsigned kTlsRefreshSeconds = 10;
+
+struct TlsFiles {
+  std::string ca;    // certificates, one of which must have signed the other side's
+  std::string cert;  // this side's, followed by what leads to its CA; empty: it shows none
+  std::string key;   // of `cert`, not encrypted
+
+  bool empty() const { return ca.empty() && cert.empty() && key.empty(); }
+};
+
+// Checks what is there before anything depends on it; the message names the file and the way out.
+// NOT_FOUND, PERMISSION_DENIED: a file is not there, or cannot be read, or others can read the key.
+// INVALID_ARGUMENT: not PEM, or the key is of another certificate. FAILED_PRECONDITION: `now` is
+// before or after the time that a certificate is for.
+absl::Status CheckTlsFiles(const TlsFiles& files, absl::Time now);
+
+}  // namespace muster

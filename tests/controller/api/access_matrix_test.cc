@@ -1,0 +1,214 @@
+// The real handlers by callers of every role: what the table of methods says is what happens, of
+// others' jobs too, and what was denied is on record.
+#include <gmock/gmock.h>
+
+#include <future>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "controller/access/access_rules.h"
+#include "muster/v1/access_service.pb.h"
+#include "tests/controller/api/api_fixture.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr Role kAllRoles[] = {Role::kNone, Role::kViewer, Role::kUser, Role::kOperator,
+                              Role::kAdmin};
+// A JobRef of id 1 as field 1, as all requests have it that name a job.
+const std::string kJobOne("\x0a\x02\x08\x01", 4);
+
+class AccessMatrixTest : public ApiFixture {
+ protected:
+  AccessMatrixTest() {
+    auto opened = AccessControl::Open({.path = dir_ / "access.db"}, kToken, clock_);
+    EXPECT_OK(opened);
+    control_ = *std::move(opened);
+  }
+  AccessControl* access() override { return control_.get(); }
+  void TearDown() override {
+    ApiFixture::TearDown();
+    control_->Stop();
+  }
+
+  // A user with the role in the project, whose token is "of-NAME".
+  void AddCaller(const std::string& name, const std::string& project, Role role) {
+    std::promise<absl::Status> ended;
+    control_->Change(
+        [&](AccessTables& tables, AccessControl::Touched& touched) {
+          if (const auto added = AddUser(tables, name, clock_.Now()); !added.ok()) {
+            return added.status();
+          }
+          if (role != Role::kNone) {
+            if (absl::Status given = GrantRole(tables, name, project, role); !given.ok()) {
+              return given;
+            }
+          }
+          Token token{.id = 0, .user = name, .name = "t", .hash = TokenHash("of-" + name)};
+          token.created = clock_.Now();
+          touched.users.push_back(name);
+          const auto id = AddUserToken(tables, token, clock_.Now(), touched.tokens);
+          if (id.ok()) touched.tokens.push_back(*id);
+          return id.status();
+        },
+        {}, [&](const absl::Status& status) { ended.set_value(status); });
+    ASSERT_OK(ended.get_future().get());
+  }
+  void PutJob(const std::string& project, const std::string& owner) {
+    auto job = std::make_shared<Job>();
+    job->id = 1;
+    auto settings = std::make_shared<JobSettings>();
+    settings->name = "digits";
+    settings->project = project;
+    settings->checkpoint_root = "/ckpt";
+    job->settings = settings;
+    job->owner = owner;
+    job->state = JobState::kSucceeded;
+    engine_.Publish([&](Snapshot& s) { s.jobs.Put(1, job); });
+  }
+  std::vector<AuditRow> Denials() {
+    std::promise<std::vector<AuditRow>> rows;
+    control_->ReadAudit({.denied = true, .most = 1000}, [&](absl::StatusOr<AuditPage> page) {
+      rows.set_value(page.ok() ? page->rows : std::vector<AuditRow>());
+    });
+    return rows.get_future().get();
+  }
+  static bool IsDenied(const absl::Status& status) {
+    return absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
+  }
+
+  std::unique_ptr<AccessControl> control_;
+};
+
+TEST_F(AccessMatrixTest, EveryMethodByEveryRole) {
+  for (const Role role : kAllRoles) AddCaller(absl::StrCat("all-", NameOf(role)), "*", role);
+  int cells = 0;
+  for (const google::protobuf::ServiceDescriptor* service :
+       {v1::SubmitRequest::descriptor()->file()->service(0),
+        v1::WhoAmIRequest::descriptor()->file()->service(0)}) {
+    for (int i = 0; i < service->method_count(); ++i) {
+      const std::string method = absl::StrCat(service->name(), "/", service->method(i)->name());
+      const MethodRole* row = FindMethodRole(method);
+      ASSERT_NE(row, nullptr) << method;
+      EXPECT_TRUE(IsDenied(CallAny("/muster.v1." + method, ""))) << method;
+      if (method == "AccessService/RevokeToken") continue;  // of others' it is an admin's
+      for (const Role role : kAllRoles) {
+        const absl::Status status =
+            CallAny("/muster.v1." + method, absl::StrCat("of-all-", NameOf(role)));
+        const bool may = row->scope == Scope::kSelf || role >= row->least;
+        EXPECT_EQ(IsDenied(status), !may) << method << " by " << NameOf(role) << ": " << status;
+        EXPECT_EQ(gate_
+                      ->CheckPersonHeaders("/muster.v1." + method,
+                                           absl::StrCat("Bearer of-all-", NameOf(role)))
+                      .ok(),
+                  may)
+            << method << " by " << NameOf(role);
+        ++cells;
+      }
+    }
+  }
+  EXPECT_EQ(cells % 5, 0);
+  EXPECT_GT(cells, 5 * 30);
+  EXPECT_THAT(gate_->CheckPersonHeaders("/muster.v1.JobService/DropAll", "Bearer of-all-admin"),
+              StatusIs(absl::StatusCode::kUnimplemented));
+  EXPECT_FALSE(Denials().empty());
+}
+
+TEST_F(AccessMatrixTest, AJobIsForThoseOfItsProject) {
+  const std::map<std::string, Role> reads = {
+      {"GetJob", Role::kViewer},       {"WatchJob", Role::kViewer},
+      {"StreamEvents", Role::kViewer}, {"StreamLogs", Role::kViewer},
+      {"QueryMetrics", Role::kViewer}, {"ListCheckpoints", Role::kViewer},
+      {"ExplainJob", Role::kViewer},   {"GetGoodput", Role::kViewer},
+      {"CancelJob", Role::kOperator},  {"ControlJob", Role::kOperator},
+      {"UpdateJob", Role::kOperator}};
+  PutJob("vision", "bob");
+  for (const Role role : kAllRoles) {
+    AddCaller(absl::StrCat("v-", NameOf(role)), "vision", role);
+    AddCaller(absl::StrCat("s-", NameOf(role)), "speech", role);
+  }
+  AddCaller("bob", "vision", Role::kUser);
+  for (const auto& [method, least] : reads) {
+    const std::string path = "/muster.v1.JobService/" + method;
+    for (const Role role : kAllRoles) {
+      const absl::Status here = CallAny(path, absl::StrCat("of-v-", NameOf(role)), kJobOne);
+      EXPECT_EQ(IsDenied(here), role < least) << method << " by " << NameOf(role) << ": " << here;
+      const absl::Status elsewhere = CallAny(path, absl::StrCat("of-s-", NameOf(role)), kJobOne);
+      EXPECT_TRUE(IsDenied(elsewhere)) << method << " by " << NameOf(role) << ": " << elsewhere;
+    }
+    EXPECT_FALSE(IsDenied(CallAny(path, "of-bob", kJobOne))) << method;  // it is his
+  }
+  EXPECT_THAT(CallAny("/muster.v1.JobService/CancelJob", "of-v-user", kJobOne),
+              StatusIs(absl::StatusCode::kPermissionDenied,
+                       AllOf(HasSubstr("job 1 of bob: needs role operator in project vision"),
+                             HasSubstr("muster user grant v-user vision operator"))));
+  bool found = false;
+  for (const AuditRow& row : Denials()) {
+    found = found || (row.entry.user == "v-user" && row.entry.method == "JobService/CancelJob" &&
+                      row.entry.project == "vision" && row.entry.object == "job 1");
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(AccessMatrixTest, ListsHoldWhatOneMayRead) {
+  PutJob("vision", "bob");
+  AddCaller("anna", "vision", Role::kViewer);
+  AddCaller("eve", "speech", Role::kAdmin);
+  const auto count = [&](const std::string& token) {
+    grpc::ClientContext context;
+    AddToken(context, token);
+    v1::ListJobsResponse response;
+    EXPECT_OK(FromGrpc(stub_->ListJobs(&context, v1::ListJobsRequest(), &response)));
+    return response.jobs_size();
+  };
+  EXPECT_EQ(count("of-anna"), 1);
+  EXPECT_EQ(count("of-eve"), 0);
+  EXPECT_EQ(count(kToken), 1);
+  // A name stands for nothing that one may not read.
+  v1::GetJobRequest by_name;
+  by_name.mutable_job()->set_name("digits");
+  EXPECT_THAT(CallAny("/muster.v1.JobService/GetJob", "of-eve", by_name.SerializeAsString()),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(AccessMatrixTest, AJobIsTheCallersWhateverTheRequestSays) {
+  PutJob("vision", "bob");
+  AddCaller("anna", "vision", Role::kOperator);
+  v1::CancelJobRequest cancel;
+  cancel.mutable_job()->set_id(1);
+  cancel.set_user("bob");
+  ASSERT_OK(CallAny("/muster.v1.JobService/CancelJob", "of-anna", cancel.SerializeAsString()));
+  ASSERT_EQ(engine_.events().size(), 1u);
+  EXPECT_EQ(std::get<controller::CancelJob>(engine_.events()[0]).actor, "user:anna");
+  ASSERT_OK(CallAny("/muster.v1.JobService/CancelJob", kToken, cancel.SerializeAsString()));
+  EXPECT_EQ(std::get<controller::CancelJob>(engine_.events()[1]).actor, "user:bob");
+}
+
+TEST_F(AccessMatrixTest, AnOpenStreamEndsWithItsToken) {
+  AddCaller("anna", "vision", Role::kViewer);
+  grpc::ClientContext context;
+  AddToken(context, "of-anna");
+  v1::StreamEventsRequest follow;
+  follow.set_follow(true);
+  const auto reader = stub_->StreamEvents(&context, follow);
+  std::promise<absl::Status> ended;
+  control_->Change(
+      [&](AccessTables& tables, AccessControl::Touched& touched) {
+        touched.tokens.push_back(1);
+        return RevokeToken(tables, 1, clock_.Now()).status();
+      },
+      {}, [&](const absl::Status& status) { ended.set_value(status); });
+  ASSERT_OK(ended.get_future().get());
+  v1::StreamEventsResponse response;
+  while (reader->Read(&response)) {
+  }
+  EXPECT_THAT(FromGrpc(reader->Finish()),
+              StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("revoked")));
+}
+
+}  // namespace
+}  // namespace muster::controller
