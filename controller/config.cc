@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/daemon/daemon_options.h"
+#include "common/os/host_port.h"
 #include "common/os/loopback.h"
 
 namespace muster::controller {
@@ -175,22 +174,6 @@ absl::Status CheckBackups(const Config& config) {
   return absl::OkStatus();
 }
 
-// `may_leave`: what goes over the address may go beyond loopback.
-absl::Status CheckAddress(absl::string_view name, const std::string& address, bool may_leave,
-                          absl::string_view way_out) {
-  absl::StatusOr<HostPort> parsed = ParseHostPort(address);
-  if (!parsed.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": ", parsed.status().message()));
-  }
-  if (!may_leave && !IsLoopback(parsed->host)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name, ": ", address,
-                     " is not a loopback address, and nothing on it would be encrypted; use ",
-                     "127.0.0.1, ", way_out, " --insecure if the network itself is trusted"));
-  }
-  return absl::OkStatus();
-}
-
 // Whether it is served beyond loopback.
 bool Leaves(const std::string& address) {
   const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
@@ -230,15 +213,15 @@ absl::Status CheckConfig(const Config& config) {
   if (config.data_dir.empty()) return absl::InvalidArgumentError("--data-dir: is empty");
   MUSTER_RETURN_IF_ERROR(CheckTlsFlags(config.tls));
   const bool may_leave = config.insecure || !config.tls.empty();
-  constexpr char kGiveTls[] = "give --tls-ca, --tls-cert and --tls-key, or give";
-  MUSTER_RETURN_IF_ERROR(CheckAddress("--listen", config.listen, may_leave, kGiveTls));
+  constexpr char kGiveTls[] = "use 127.0.0.1, give --tls-ca, --tls-cert and --tls-key, or give";
+  MUSTER_RETURN_IF_ERROR(CheckAddressFlag("--listen", config.listen, may_leave, kGiveTls));
   MUSTER_RETURN_IF_ERROR(
-      CheckAddress("--worker-listen", config.worker_listen, may_leave, kGiveTls));
+      CheckAddressFlag("--worker-listen", config.worker_listen, may_leave, kGiveTls));
   const bool guards = !config.tls.empty() && !config.scrape_token_file.empty();
-  MUSTER_RETURN_IF_ERROR(CheckAddress(
+  MUSTER_RETURN_IF_ERROR(CheckAddressFlag(
       "--http-listen", config.http_listen, config.insecure || guards,
-      "give --tls-ca, --tls-cert, --tls-key and --scrape-token-file (`musterd init` makes them), "
-      "or give"));
+      "use 127.0.0.1, give --tls-ca, --tls-cert, --tls-key and --scrape-token-file (`musterd init` "
+      "makes them), or give"));
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--heartbeat-interval", config.heartbeat_interval, kMinInterval));
   MUSTER_RETURN_IF_ERROR(CheckDuration("--suspect-after", config.suspect_after, kMinInterval));
@@ -318,30 +301,6 @@ bool ServesUnencrypted(const Config& config) {
 
 bool GuardsHttp(const Config& config) {
   return Leaves(config.http_listen) && !config.tls.empty() && !config.scrape_token_file.empty();
-}
-
-absl::StatusOr<HostPort> ParseHostPort(absl::string_view address) {
-  const auto bad = [&] {
-    return absl::InvalidArgumentError(absl::StrCat("`", address, "` is not HOST:PORT"));
-  };
-  const size_t colon = address.rfind(':');
-  if (colon == address.npos) return bad();
-  absl::string_view host = address.substr(0, colon);
-  int port = 0;
-  if (!absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 || port > 65535) return bad();
-  if (absl::ConsumePrefix(&host, "[")) {
-    if (!absl::ConsumeSuffix(&host, "]")) return bad();
-  } else if (host.find(':') != host.npos) {
-    return bad();
-  }
-  if (host.empty()) return bad();
-  return HostPort{std::string(host), port};
-}
-
-std::string JoinHostPort(const HostPort& address) {
-  if (address.host.find(':') != std::string::npos)
-    return absl::StrCat("[", address.host, "]:", address.port);
-  return absl::StrCat(address.host, ":", address.port);
 }
 
 }  // namespace muster::controller

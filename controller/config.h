@@ -98,14 +98,4 @@ bool ServesUnencrypted(const Config& config);
 // Whether the HTTP port is encrypted and wants the scrape token: beyond loopback, where it can.
 bool GuardsHttp(const Config& config);
 
-struct HostPort {
-  std::string host;  // without brackets
-  int port = 0;
-};
-// "127.0.0.1:7070", "[::1]:0", "localhost:7070". INVALID_ARGUMENT for anything else.
-absl::StatusOr<HostPort> ParseHostPort(absl::string_view address);
-
-// "[::1]:7070" for a host with colons.
-std::string JoinHostPort(const HostPort& address);
-
 }  // namespace muster::controller

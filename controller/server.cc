@@ -13,6 +13,7 @@
 #include "common/base/version.h"
 #include "common/fs/file_system.h"
 #include "common/metrics/metric_names.h"
+#include "common/os/host_port.h"
 #include "common/os/loopback.h"
 #include "common/rpc/token_file.h"
 #include "controller/autoscale/autoscale_file.h"
@@ -250,7 +251,14 @@ absl::Status Server::OpenPorts() {
   page_service_ = std::make_unique<PageService>(*engine_, *ingest_, *gate_);
   access_service_ = std::make_unique<AccessService>(
       *access_, *gate_, absl::BytesToHexString(engine_->snapshot()->controller_id));
-  worker_service_ = std::make_unique<WorkerService>(*engine_, *ingest_, *worker_gate_);
+  WorkerService::CertificateCheck check_certificate;
+  if (tls_ != nullptr) {
+    check_certificate = [this](absl::string_view certificate) {
+      return enroller_->CheckCertificate(certificate);
+    };
+  }
+  worker_service_ = std::make_unique<WorkerService>(*engine_, *ingest_, *worker_gate_,
+                                                    WorkerService::kMaxStreams, check_certificate);
   WebOptions web{config_.data_dir, config_.series_grace, ServesUnencrypted(config_)};
   if (backups_ != nullptr) {
     web.backups = [this] {
@@ -259,6 +267,7 @@ absl::Status Server::OpenPorts() {
       return times;
     };
   }
+  if (tls_ != nullptr) web.certificate_end = [this] { return tls_->not_after(); };
   web_ = std::make_unique<WebPages>(std::move(web), *engine_, *ingest_, families_, clock_);
   const uint64_t connections =
       config_.max_descriptors - std::min(config_.max_descriptors / 2, kOwnDescriptors);
@@ -279,9 +288,7 @@ absl::Status Server::OpenPorts() {
     people.security = {.tls = tls_->files()};
     workers.security = {.tls = tls_->files(),
                         .of_known_clients = true,
-                        .check_certificate = [this](absl::string_view certificate) {
-                          return enroller_->CheckCertificate(certificate);
-                        }};
+                        .check_certificate = std::move(check_certificate)};
   }
   MUSTER_ASSIGN_OR_RETURN(
       workers_, RpcServer::Start(
@@ -290,6 +297,11 @@ absl::Status Server::OpenPorts() {
   EnrollServiceOptions enroll;
   enroll.worker_port = static_cast<uint32_t>(bound.port);
   enroll.close_streams = [this](const std::string& name) { worker_service_->CloseOf(name); };
+  if (!config_.tls.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(
+        enroll.worker_scrape_token,
+        LoadOrMakeToken(PosixFileSystem(), config_.data_dir + "/worker-scrape-token"));
+  }
   enroll_service_ =
       std::make_unique<EnrollService>(*enroll_thread_, *gate_, clock_, std::move(enroll));
   MUSTER_ASSIGN_OR_RETURN(
@@ -312,10 +324,12 @@ absl::Status Server::OpenHttp() {
     // The page itself tells nothing: what it shows it asks for with a person's token.
     for (const auto& [path, handler] : PageHandlers()) http.open_paths.insert(path);
   }
-  MUSTER_ASSIGN_OR_RETURN(http_, HttpServer::Create(http, web_->Handlers([this] {
-                            return ready_ ? absl::OkStatus()
-                                          : absl::UnavailableError("starting or stopping");
-                          }),
+  const auto ready = [this] {
+    return ready_ ? absl::OkStatus() : absl::UnavailableError("starting or stopping");
+  };
+  const auto details =
+      IsLoopback(listen.host) ? std::nullopt : std::optional<std::string>(http.token);
+  MUSTER_ASSIGN_OR_RETURN(http_, HttpServer::Create(http, web_->Handlers(ready, details),
                                                     {{JsonGateway::kFolder, gateway_->Folder()}}));
   return absl::OkStatus();
 }

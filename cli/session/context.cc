@@ -37,8 +37,12 @@ absl::StatusOr<SavedContext> ChosenContext(const Host& host, FileSystem& fs,
                                            const ContextFlags& flags) {
   std::string name = flags.context.empty() ? host.Env("MUSTER_CONTEXT") : flags.context;
   const bool asked = !name.empty();
+  const bool has_folder = ContextPath(host).ok();
+  const auto is_none = [&](const absl::Status& status) {
+    return !has_folder || absl::IsNotFound(status);
+  };
   const absl::StatusOr<ContextConfig> config = LoadContexts(host, fs);
-  if (absl::IsInvalidArgument(config.status())) return config.status();
+  if (!config.ok() && !is_none(config.status())) return config.status();
   if (!asked && config.ok()) name = config->current;
   if (config.ok() && !name.empty() && name != kLocalContext) {
     const auto context = config->contexts.find(name);
@@ -49,7 +53,7 @@ absl::StatusOr<SavedContext> ChosenContext(const Host& host, FileSystem& fs,
                     "`muster config get-contexts` lists them, `muster login` makes one");
   }
   absl::StatusOr<SavedContext> local = LoadContext(host, fs);
-  if (local.ok() || absl::IsInvalidArgument(local.status())) return local;
+  if (local.ok() || !is_none(local.status())) return local;
   if (!asked) return SavedContext();
   return WithHint(absl::NotFoundError("context local: no local Muster runs"),
                   "`muster local up` starts one");

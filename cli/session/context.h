@@ -49,7 +49,7 @@ absl::Status ForgetContext(const Host& host, FileSystem& fs, const std::string& 
 
 // The context: --context, which goes before the environment, else MUSTER_CONTEXT, else the one in
 // use (saved_contexts.h), else what `muster local up` left. NOT_FOUND: the one that is named is not
-// there.
+// there. A file of contexts that is there and cannot be read is an error.
 // The address: --addr, else MUSTER_ADDR, else the context's, else kDefaultAddress; without
 // `dns:///` in front, which it may have.
 // The token: --token-file, else MUSTER_TOKEN, else MUSTER_TOKEN_FILE, else the saved context's if

@@ -27,13 +27,18 @@ struct ContextConfig {
 absl::Status CheckContextName(absl::string_view name);
 
 // NOT_FOUND: nobody has logged in here. INVALID_ARGUMENT: the file is none that muster wrote; the
-// message names it. FAILED_PRECONDITION as ContextPath.
+// message names it. FAILED_PRECONDITION as ContextPath. Else as FileSystem.
 absl::StatusOr<ContextConfig> LoadContexts(const Host& host, FileSystem& fs);
 // Readable by its owner alone.
 absl::Status SaveContexts(const Host& host, FileSystem& fs, const ContextConfig& config);
 
-// Where the token and the CA of a context are kept.
-absl::StatusOr<std::string> ContextTokenPath(const Host& host, const std::string& name);
-absl::StatusOr<std::string> ContextCaPath(const Host& host, const std::string& name);
+// Makes or replaces a context, and puts it in use: its token and a copy of its CA are in new files
+// before it names them, and those of the one before are removed last. A crash leaves a context with
+// its own token, and at worst files that none names.
+absl::Status KeepContext(const Host& host, FileSystem& fs, const std::string& name,
+                         const Endpoint& endpoint);
+// Removes the files that KeepContext wrote for a context which is gone, unless `config` names them.
+absl::Status RemoveKept(const Host& host, FileSystem& fs, const SavedContext& gone,
+                        const ContextConfig& config);
 
 }  // namespace muster::cli

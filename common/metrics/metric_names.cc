@@ -36,6 +36,7 @@ const std::vector<const MetricDef*>& ControllerMetrics() {
                                         &metric::kQueueJobs,
                                         &metric::kQueueRanks,
                                         &metric::kQueueOldestSeconds,
+                                        &metric::kQueueOldestFittingSeconds,
                                         &metric::kWorkers,
                                         &metric::kSlots,
                                         &metric::kControllerInfo,
@@ -46,6 +47,8 @@ const std::vector<const MetricDef*>& ControllerMetrics() {
                                         &metric::kAutoscaleFailing,
                                         &metric::kAutoscaleFailuresTotal,
                                         &metric::kControllerInsecure,
+                                        &metric::kControllerHeld,
+                                        &metric::kControllerCertificateExpiry,
                                         &metric::kRpcRequestsTotal,
                                         &metric::kRpcSecondsTotal,
                                         &metric::kRpcStreams,
@@ -114,6 +117,7 @@ const std::vector<const MetricDef*>& WorkerMetrics() {
                                         &metric::kWorkerPreemptionSourceUp,
                                         &metric::kWorkerPreemptionNoticesTotal,
                                         &metric::kWorkerPreemptionPending,
+                                        &metric::kWorkerCertificateExpiry,
                                         &metric::kWorkerDroppedTotal};
   return *kAll;
 }

@@ -65,6 +65,7 @@ inline constexpr MetricDef kJobsFinishedTotal{"muster_jobs_finished_total", Metr
 inline constexpr MetricDef kQueueJobs{"muster_queue_jobs", MetricType::kGauge, {}, "1", "Jobs that wait to be placed."};
 inline constexpr MetricDef kQueueRanks{"muster_queue_ranks", MetricType::kGauge, {}, "1", "Ranks that the waiting jobs need at least."};
 inline constexpr MetricDef kQueueOldestSeconds{"muster_queue_oldest_wait_seconds", MetricType::kGauge, {}, "seconds", "How long the longest waiting job has waited."};
+inline constexpr MetricDef kQueueOldestFittingSeconds{"muster_queue_oldest_fitting_wait_seconds", MetricType::kGauge, {}, "seconds", "How long the longest waiting job has waited of those that the free slots of one of their pools could hold by their number."};
 inline constexpr MetricDef kWorkers{"muster_workers", MetricType::kGauge, {"state"}, "1", "Workers known to the controller by state."};
 inline constexpr MetricDef kSlots{"muster_slots", MetricType::kGauge, {"pool", "kind", "use"}, "1", "Slots by pool, kind (cpu, gpu) and use (free, used, unavailable)."};
 // ---- musterd: itself -------------------------------------------------------------------------------------------------
@@ -77,6 +78,7 @@ inline constexpr MetricDef kAutoscaleFailing{"muster_autoscale_failing", MetricT
 inline constexpr MetricDef kAutoscaleFailuresTotal{"muster_autoscale_failures_total", MetricType::kCounter, {"pool"}, "1", "Failed attempts to read or change the number of a scaled pool's workers."};
 inline constexpr MetricDef kControllerInsecure{"muster_controller_insecure", MetricType::kGauge, {}, "1", "1 when musterd serves beyond loopback without TLS."};
 inline constexpr MetricDef kControllerHeld{"muster_controller_held", MetricType::kGauge, {}, "1", "1 while a controller that was restored from a backup places, ends and deletes nothing."};
+inline constexpr MetricDef kControllerCertificateExpiry{"muster_controller_certificate_expiry_time_seconds", MetricType::kGauge, {}, "seconds", "Unix time at which the certificate that musterd uses ends; absent without TLS."};
 inline constexpr MetricDef kRpcRequestsTotal{"muster_rpc_requests_total", MetricType::kCounter, {"method", "code"}, "1", "Finished calls of the controller's gRPC services by method and status code."};
 inline constexpr MetricDef kRpcSecondsTotal{"muster_rpc_seconds_total", MetricType::kCounter, {"method"}, "seconds", "Time spent in finished unary calls of the controller's gRPC services."};
 inline constexpr MetricDef kRpcStreams{"muster_rpc_streams", MetricType::kGauge, {"method"}, "1", "Open streams by method."};
@@ -144,6 +146,7 @@ inline constexpr MetricDef kWorkerSpoolDroppedTotal{"muster_worker_spool_dropped
 inline constexpr MetricDef kWorkerPreemptionSourceUp{"muster_worker_preemption_source_up", MetricType::kGauge, {"source"}, "1", "1 while the cloud's metadata service answers what it is asked, else 0; absent without a --preemption-source."};
 inline constexpr MetricDef kWorkerPreemptionNoticesTotal{"muster_worker_preemption_notices_total", MetricType::kCounter, {"source"}, "1", "Notices by the cloud that this machine will be taken away."};
 inline constexpr MetricDef kWorkerPreemptionPending{"muster_worker_preemption_pending", MetricType::kGauge, {}, "1", "1 while such a notice stands, else 0."};
+inline constexpr MetricDef kWorkerCertificateExpiry{"muster_worker_certificate_expiry_time_seconds", MetricType::kGauge, {}, "seconds", "Unix time at which the certificate that the agent uses ends; absent without TLS."};
 inline constexpr MetricDef kWorkerDroppedTotal{"muster_worker_dropped_series_total", MetricType::kCounter, {}, "1", "Updates refused because their metric already had its most label sets."};
 // clang-format on
 

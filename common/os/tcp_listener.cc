@@ -7,32 +7,11 @@
 
 #include <memory>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/os/host_port.h"
 
 namespace muster {
 namespace {
-
-struct HostPort {
-  std::string host;
-  int port = 0;
-};
-
-absl::StatusOr<HostPort> ParseListen(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  HostPort parsed;
-  if (colon == std::string::npos || colon == 0 ||
-      !absl::SimpleAtoi(text.substr(colon + 1), &parsed.port) || parsed.port < 0 ||
-      parsed.port > 65535) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("listen address '", text, "' is not HOST:PORT with a port of 0 to 65535"));
-  }
-  parsed.host = text.substr(0, colon);
-  if (parsed.host.size() > 2 && parsed.host.front() == '[' && parsed.host.back() == ']') {
-    parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
-  }
-  return parsed;
-}
 
 // Without SO_REUSEPORT, with which two daemons would share a port without noticing.
 UniqueFd Bind(const addrinfo& where) {
@@ -59,7 +38,7 @@ std::string PortOf(const sockaddr_storage& address, socklen_t size) {
 }  // namespace
 
 absl::StatusOr<TcpListener> ListenTcp(const std::string& listen) {
-  auto where = ParseListen(listen);
+  const absl::StatusOr<HostPort> where = ParseHostPort(listen);
   if (!where.ok()) return where.status();
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;

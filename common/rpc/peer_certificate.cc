@@ -37,6 +37,13 @@ PeerNames PeerNamesOf(const grpc::ServerContextBase& context) {
   return names;
 }
 
+std::string PeerCertificateOf(const grpc::ServerContextBase& context) {
+  const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
+  if (peer == nullptr) return "";
+  const auto values = peer->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  return values.empty() ? "" : std::string(values.front().data(), values.front().size());
+}
+
 absl::Status CheckPeerIs(absl::string_view worker, const PeerNames& names) {
   if (!names.has_value()) return absl::OkStatus();
   if (std::find(names->begin(), names->end(), worker) != names->end()) return absl::OkStatus();

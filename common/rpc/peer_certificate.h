@@ -18,6 +18,9 @@ using PeerNames = std::optional<std::vector<std::string>>;
 
 PeerNames PeerNamesOf(const grpc::ServerContextBase& context);
 
+// The certificate that the caller showed, as PEM text; empty: none.
+std::string PeerCertificateOf(const grpc::ServerContextBase& context);
+
 // PERMISSION_DENIED: the connection is encrypted, and the certificate is not for `worker`; the
 // message says whose it is.
 absl::Status CheckPeerIs(absl::string_view worker, const PeerNames& names);

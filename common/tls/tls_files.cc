@@ -5,13 +5,14 @@
 #include <openssl/pem.h>
 #include <sys/stat.h>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/tls/openssl_types.h"
 
 namespace muster {
 namespace {
+
+constexpr uint64_t kMaxKeyBytes = 4 << 20;  // certificates may stand beside the key
 
 absl::StatusOr<OwnedBio> Open(const std::string& path) {
   OwnedBio bio(BIO_new_file(path.c_str(), "r"));
@@ -37,15 +38,8 @@ absl::StatusOr<std::vector<OwnedCertificate>> ReadCertificates(const std::string
 }
 
 absl::StatusOr<OwnedKey> ReadKey(const std::string& path) {
-  MUSTER_ASSIGN_OR_RETURN(const OwnedBio bio, Open(path));
-  struct stat info = {};
-  if (::stat(path.c_str(), &info) == 0 && (info.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        path,
-        ": others may read or write this private key; `chmod 600` it, and replace it if "
-        "somebody has read it"));
-  }
-  OwnedKey key(PEM_read_bio_PrivateKey(bio.get(), nullptr, &NoPassword, nullptr));
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadPrivateKey(PosixFileSystem(), path));
+  OwnedKey key(PEM_read_bio_PrivateKey(BioOf(text).get(), nullptr, &NoPassword, nullptr));
   ERR_clear_error();
   if (key == nullptr) {
     return absl::InvalidArgumentError(
@@ -82,6 +76,18 @@ absl::Status CheckTimes(const std::string& path, const X509& certificate, absl::
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> ReadPrivateKey(FileSystem& fs, const std::string& path) {
+  struct stat info = {};
+  // A group may read it: so Kubernetes mounts a secret for a user that is not root.
+  if (::stat(path.c_str(), &info) == 0 && (info.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        path,
+        ": others may read or write this private key; `chmod 600` it, and replace it if "
+        "somebody has read it"));
+  }
+  return fs.ReadFile(path, kMaxKeyBytes);
+}
 
 absl::Status CheckTlsFiles(const TlsFiles& files, absl::Time now) {
   if (!files.ca.empty()) {

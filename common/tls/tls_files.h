@@ -4,7 +4,9 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/fs/file_system.h"
 
 namespace muster {
 
@@ -18,6 +20,10 @@ struct TlsFiles {
 
   bool empty() const { return ca.empty() && cert.empty() && key.empty(); }
 };
+
+// The text of a private key, whichever it is: each is read by this. PERMISSION_DENIED: others can
+// use it, or its group can write it; the message says what to do. Else as FileSystem.
+absl::StatusOr<std::string> ReadPrivateKey(FileSystem& fs, const std::string& path);
 
 // Checks what is there before anything depends on it; the message names the file and the way out.
 // NOT_FOUND, PERMISSION_DENIED: a file is not there, or cannot be read, or others can read the key.

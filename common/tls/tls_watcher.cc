@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/tls/certificate_facts.h"
 
 namespace muster {
 namespace {
@@ -43,10 +44,11 @@ absl::StatusOr<std::unique_ptr<TlsWatcher>> TlsWatcher::Start(FileSystem& fs, Cl
 absl::Status TlsWatcher::Refresh() {
   MUSTER_RETURN_IF_ERROR(CheckTlsFiles(source_, clock_.Now()));
   MUSTER_ASSIGN_OR_RETURN(const std::string authorities, fs_.ReadFile(source_.ca, kMaxPemBytes));
-  MUSTER_ASSIGN_OR_RETURN(const std::string key, fs_.ReadFile(source_.key, kMaxPemBytes));
+  MUSTER_ASSIGN_OR_RETURN(const std::string key, ReadPrivateKey(fs_, source_.key));
   MUSTER_ASSIGN_OR_RETURN(const std::string cert, fs_.ReadFile(source_.cert, kMaxPemBytes));
   std::string contents = absl::StrCat(key, "\n", cert, "\n", authorities);
   if (contents == contents_) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificateFacts(cert));
   // They may have changed since they were checked: what is taken over is checked once more.
   const TlsFiles next{Next(files_.ca), Next(files_.cert), Next(files_.key)};
   MUSTER_RETURN_IF_ERROR(Put(next.ca, authorities));
@@ -55,6 +57,7 @@ absl::Status TlsWatcher::Refresh() {
   MUSTER_RETURN_IF_ERROR(fs_.Rename(next.ca, files_.ca));
   MUSTER_RETURN_IF_ERROR(fs_.Rename(next.cert, files_.cert));
   contents_ = std::move(contents);
+  not_after_seconds_ = absl::ToUnixSeconds(facts.not_after);
   return absl::OkStatus();
 }
 

@@ -4,6 +4,8 @@
 // two change at once.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -28,6 +30,8 @@ class TlsWatcher {
 
   // The copies; the paths stay.
   const TlsFiles& files() const { return files_; }
+  // When the certificate in use ends. Any thread.
+  absl::Time not_after() const { return absl::FromUnixSeconds(not_after_seconds_); }
 
  private:
   TlsWatcher(FileSystem& fs, Clock& clock, TlsFiles source, const std::string& folder,
@@ -43,8 +47,9 @@ class TlsWatcher {
   const TlsFiles source_;
   const TlsFiles files_;
   std::string contents_;  // of the files in use; by Refresh alone
-  absl::Status said_;     // of the thread
-  LoopThread thread_;     // last: it uses all of the above
+  std::atomic<int64_t> not_after_seconds_ = 0;
+  absl::Status said_;  // of the thread
+  LoopThread thread_;  // last: it uses all of the above
 };
 
 }  // namespace muster

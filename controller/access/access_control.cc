@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <future>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -100,11 +99,12 @@ void AccessControl::Change(Edit edit, AuditEntry entry,
 absl::Status AccessControl::CanRecord() const { return full_ ? NoRoom() : absl::OkStatus(); }
 
 void AccessControl::Record(AuditEntry entry, std::function<void()> done) {
+  const absl::Duration now = clock_.SinceBoot();
   {
     MutexLock lock(mutex_);
     if (!stopped_) {
-      writes_.push_back(
-          {nullptr, std::move(entry), [done = std::move(done)](const absl::Status&) { done(); }});
+      writes_.push_back({nullptr, fold_.Add(std::move(entry), now),
+                         [done = std::move(done)](const absl::Status&) { done(); }});
       wake_.NotifyAll();
       return;
     }
@@ -116,9 +116,9 @@ void AccessControl::RecordDenial(AuditEntry entry) {
   const absl::Duration now = clock_.SinceBoot();
   MutexLock lock(mutex_);
   if (stopped_) return;
-  std::optional<AuditEntry> row = denials_.Add(std::move(entry), now);
+  std::optional<AuditEntry> row = fold_.Add(std::move(entry), now);
   if (!row.has_value()) return;
-  writes_.push_back({nullptr, *std::move(row), nullptr});
+  writes_.push_back({nullptr, std::move(row), nullptr});
   wake_.NotifyAll();
 }
 
@@ -179,7 +179,9 @@ void AccessControl::GoOnVerifying(AuditPoint known, std::shared_ptr<AuditWalk> w
       [this, known, walk, done] {
         const absl::Status status = audit_->Verify(known, *walk);
         if (!status.ok()) {
-          Log(LogLevel::kError, "audit_not_whole", {{"error", status.ToString()}});
+          if (!absl::IsNotFound(status)) {
+            Log(LogLevel::kError, "audit_not_whole", {{"error", status.ToString()}});
+          }
           done(status);
         } else if (walk->done) {
           done(walk->verdict);
@@ -200,12 +202,12 @@ void AccessControl::Run() {
       MutexLock lock(mutex_);
       absl::Duration wait = kFlushLastUsed;
       if (retry) wait = std::min(wait, options_.retry);
-      wait = std::min(wait, denials_.next_due() - clock_.SinceBoot());
+      wait = std::min(wait, fold_.next_due() - clock_.SinceBoot());
       if (writes_.empty() && questions_.empty() && !stopping_ && wait > absl::ZeroDuration()) {
         (void)wake_.WaitFor(mutex_, wait);
       }
       stop = stopping_;
-      for (AuditEntry& due : denials_.TakeDue(clock_.SinceBoot(), clock_.Now(), stop)) {
+      for (AuditEntry& due : fold_.TakeDue(clock_.SinceBoot(), clock_.Now())) {
         writes.push_back({nullptr, std::move(due), nullptr});
       }
       std::move(writes_.begin(), writes_.end(), std::back_inserter(writes));
@@ -225,6 +227,9 @@ void AccessControl::Run() {
   {
     MutexLock lock(mutex_);
     late.swap(writes_);
+    for (AuditEntry& due : fold_.TakeDue(clock_.SinceBoot(), clock_.Now(), /*all=*/true)) {
+      late.push_back({nullptr, std::move(due), nullptr});
+    }
     questions.swap(questions_);
     stopped_ = true;
   }
@@ -259,7 +264,7 @@ absl::Status AccessControl::WriteRows(std::vector<Write>& writes, std::vector<ab
       tables = std::move(draft);
       if (touched.users.empty() && touched.tokens.empty()) continue;  // as it was before
     }
-    MUSTER_RETURN_IF_ERROR(audit_->Append(writes[i].entry));
+    if (writes[i].entry.has_value()) MUSTER_RETURN_IF_ERROR(audit_->Append(*writes[i].entry));
   }
   return absl::OkStatus();
 }
@@ -294,12 +299,12 @@ void AccessControl::WriteAll(std::vector<Write> writes) {
   }
   for (size_t i = 0; i < writes.size(); ++i) {
     Write& write = writes[i];
-    const bool hold = full && write.edit == nullptr;
+    const bool hold = full && write.edit == nullptr && write.entry.has_value();
     if (write.done != nullptr) write.done(status.ok() ? ends[i] : full ? NoRoom() : status);
     if (!hold) continue;
     if (held_.size() >= kMostHeld) {
       Log(LogLevel::kError, "audit_row_lost",
-          {{"user", write.entry.user}, {"method", write.entry.method}});
+          {{"user", write.entry->user}, {"method", write.entry->method}});
       continue;
     }
     write.done = nullptr;

@@ -12,6 +12,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,9 +23,9 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "controller/access/access_types.h"
+#include "controller/access/audit_fold.h"
 #include "controller/access/audit_types.h"
 #include "controller/access/authenticator.h"
-#include "controller/access/denial_fold.h"
 
 namespace muster::controller {
 
@@ -76,16 +77,17 @@ class AccessControl {
 
   // RESOURCE_EXHAUSTED: changes cannot be recorded now, so that none may be made.
   absl::Status CanRecord() const;
-  // Records a change that was made elsewhere. `done` runs once its row is durable; on a full disk
-  // at once, as the change is made, and the row waits for room.
+  // Records a change that was made elsewhere. `done` runs once its row is durable, or that of an
+  // equal one less than a minute ago, after which those that follow are counted in one more row
+  // (audit_fold.h); on a full disk at once, as the change is made, and the row waits for room.
   void Record(AuditEntry entry, std::function<void()> done) MUSTER_EXCLUDES(mutex_);
-  // Records what was denied. Equal ones, and floods, are counted together (denial_fold.h).
+  // Records what was denied. Equal ones, and floods, are counted together (audit_fold.h).
   void RecordDenial(AuditEntry entry) MUSTER_EXCLUDES(mutex_);
 
   void ReadAudit(const AuditQuery& query, std::function<void(absl::StatusOr<AuditPage>)> done)
       MUSTER_EXCLUDES(mutex_);
   // Walks over all rows, between the writes. DATA_LOSS names the first row that is wrong. `known`:
-  // a row that was told before; number 0: none.
+  // a row that was told before; number 0: none. NOT_FOUND: that was dropped since.
   void VerifyAudit(const AuditPoint& known, std::function<void(absl::StatusOr<AuditVerdict>)> done)
       MUSTER_EXCLUDES(mutex_);
 
@@ -98,8 +100,8 @@ class AccessControl {
  private:
   static constexpr size_t kMostWaiting = 1000;  // changes and questions; records come with calls
   struct Write {
-    Edit edit;  // null: only the row
-    AuditEntry entry;
+    Edit edit;                                      // null: only the row
+    std::optional<AuditEntry> entry;                // nothing: it is counted in a later row
     std::function<void(const absl::Status&)> done;  // null: nobody waits
   };
   using Work = std::function<void()>;
@@ -137,7 +139,7 @@ class AccessControl {
   std::shared_ptr<const AccessTables> tables_ MUSTER_GUARDED_BY(mutex_);
   std::vector<Write> writes_ MUSTER_GUARDED_BY(mutex_);
   std::deque<Work> questions_ MUSTER_GUARDED_BY(mutex_);
-  DenialFold denials_ MUSTER_GUARDED_BY(mutex_);
+  AuditFold fold_ MUSTER_GUARDED_BY(mutex_);
   std::thread thread_;  // last: it uses all of the above
 };
 

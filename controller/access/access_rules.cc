@@ -44,7 +44,8 @@ absl::Status CheckProjectName(absl::string_view project) {
                    " of a-z, 0-9 and '-', with no '-' at either end, as in a spec; '*' is all"));
 }
 
-absl::StatusOr<bool> AddUser(AccessTables& tables, const std::string& name, absl::Time now) {
+absl::StatusOr<bool> AddUser(AccessTables& tables, const std::string& name, absl::Time now,
+                             bool reuse_name) {
   MUSTER_RETURN_IF_ERROR(CheckAccessName("user", name));
   if (name == kBuiltinAdmin) {
     return absl::InvalidArgumentError(
@@ -54,6 +55,13 @@ absl::StatusOr<bool> AddUser(AccessTables& tables, const std::string& name, absl
   if (tables.users.size() >= kMostUsers) {
     return absl::ResourceExhaustedError(absl::StrCat("there are ", kMostUsers, " users already"));
   }
+  if (tables.removed.count(name) != 0 && !reuse_name) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("user ", name, ": one of that name was removed, whose jobs the new one would ",
+                     "own; take another name or, for the same person, `muster user add ", name,
+                     " --reuse-name`"));
+  }
+  tables.removed.erase(name);
   tables.users[name] = {.name = name, .created = now, .grants = {}};
   return true;
 }
@@ -67,6 +75,7 @@ absl::StatusOr<uint32_t> RemoveUser(AccessTables& tables, const std::string& nam
     return true;
   });
   tables.users.erase(name);
+  tables.removed.insert(name);
   return live;
 }
 
@@ -135,7 +144,7 @@ absl::StatusOr<bool> RevokeToken(AccessTables& tables, uint64_t id, absl::Time n
     return absl::NotFoundError(
         absl::StrCat("token ", id, ": there is none; `muster token ls` lists them"));
   }
-  if (now >= token->second.revoked) return false;
+  if (token->second.is_revoked()) return false;
   token->second.revoked = now;
   return true;
 }

@@ -1,6 +1,6 @@
 // What changes of users, grants and tokens do to the tables. Pure: time, ids and hashes come as
-// arguments. INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS and RESOURCE_EXHAUSTED as in
-// access_service.proto; then nothing is changed.
+// arguments. INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION and
+// RESOURCE_EXHAUSTED as in access_service.proto; then nothing is changed.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,10 @@ absl::Status CheckAccessName(absl::string_view what, absl::string_view name);
 // A project's name as in a spec, or kAllProjects.
 absl::Status CheckProjectName(absl::string_view project);
 
-// False: they were there already.
-absl::StatusOr<bool> AddUser(AccessTables& tables, const std::string& name, absl::Time now);
+// False: they were there already. `reuse_name`: even where a user of that name was removed, whose
+// jobs become theirs.
+absl::StatusOr<bool> AddUser(AccessTables& tables, const std::string& name, absl::Time now,
+                             bool reuse_name = false);
 // How many of their tokens were live.
 absl::StatusOr<uint32_t> RemoveUser(AccessTables& tables, const std::string& name, absl::Time now);
 absl::Status GrantRole(AccessTables& tables, const std::string& user, const std::string& project,

@@ -55,6 +55,10 @@ BEGIN SELECT RAISE(ABORT, 'rows of the audit are never changed'); END;
 CREATE TRIGGER audit_is_not_shortened BEFORE DELETE ON audit
 WHEN OLD.seq > COALESCE((SELECT seq FROM audit_begin), 0)
 BEGIN SELECT RAISE(ABORT, 'rows of the audit are dropped from its beginning alone'); END;
+)sql",
+          // Names of users who were removed, whose jobs are still under them.
+          R"sql(
+CREATE TABLE removed_users (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 )sql"};
 }
 

@@ -32,6 +32,14 @@ absl::StatusOr<AccessTables> AccessStore::Load() {
     }
   }
   {
+    SqliteStatement rows = db_.Prepare("SELECT name FROM removed_users");
+    while (true) {
+      MUSTER_ASSIGN_OR_RETURN(const bool row, rows.Step());
+      if (!row) break;
+      tables.removed.insert(rows.Text(0));
+    }
+  }
+  {
     SqliteStatement rows = db_.Prepare("SELECT user, project, role FROM grants");
     while (true) {
       MUSTER_ASSIGN_OR_RETURN(const bool row, rows.Step());
@@ -76,6 +84,8 @@ absl::Status AccessStore::PutUser(const User& user) {
                              .Bind(user.name)
                              .Bind(absl::ToUnixMillis(user.created))
                              .Run());
+  MUSTER_RETURN_IF_ERROR(
+      db_.Prepare("DELETE FROM removed_users WHERE name = ?").Bind(user.name).Run());
   MUSTER_RETURN_IF_ERROR(db_.Prepare("DELETE FROM grants WHERE user = ?").Bind(user.name).Run());
   for (const auto& [project, role] : user.grants) {
     MUSTER_RETURN_IF_ERROR(db_.Prepare("INSERT INTO grants VALUES (?, ?, ?)")
@@ -90,7 +100,8 @@ absl::Status AccessStore::PutUser(const User& user) {
 absl::Status AccessStore::RemoveUser(const std::string& name) {
   MUSTER_RETURN_IF_ERROR(db_.Prepare("DELETE FROM grants WHERE user = ?").Bind(name).Run());
   MUSTER_RETURN_IF_ERROR(db_.Prepare("DELETE FROM tokens WHERE user = ?").Bind(name).Run());
-  return db_.Prepare("DELETE FROM users WHERE name = ?").Bind(name).Run();
+  MUSTER_RETURN_IF_ERROR(db_.Prepare("DELETE FROM users WHERE name = ?").Bind(name).Run());
+  return db_.Prepare("INSERT OR IGNORE INTO removed_users VALUES (?)").Bind(name).Run();
 }
 
 absl::Status AccessStore::PutToken(const Token& token) {

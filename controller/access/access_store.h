@@ -22,7 +22,7 @@ class AccessStore {
   absl::StatusOr<AccessTables> Load();
 
   absl::Status PutUser(const User& user);            // with the grants
-  absl::Status RemoveUser(const std::string& name);  // with grants and tokens
+  absl::Status RemoveUser(const std::string& name);  // with grants and tokens; the name is kept
   absl::Status PutToken(const Token& token);         // new, or as it is now
   absl::Status RemoveToken(uint64_t id);
   absl::Status SetLastUsed(const std::map<uint64_t, absl::Time>& used);  // by token

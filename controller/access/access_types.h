@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -41,11 +42,14 @@ struct Token {
   absl::Time revoked = absl::InfiniteFuture();  // infinite: it is not
   absl::Time last_used = absl::InfinitePast();  // infinite: never
 
-  bool IsLive(absl::Time now) const { return now < revoked && now < expires; }
+  // For good: the clock may be set back behind `revoked`, which is only for people to read.
+  bool is_revoked() const { return revoked != absl::InfiniteFuture(); }
+  bool IsLive(absl::Time now) const { return !is_revoked() && now < expires; }
 };
 
 struct AccessTables {
   std::map<std::string, User> users;  // by name
+  std::set<std::string> removed;      // names of those who were, and are not users now
   std::map<uint64_t, Token> tokens;   // by id
   uint64_t last_token = 0;            // ids are not used again
 };

@@ -36,6 +36,13 @@ uint64_t BytesOf(const AuditEntry& entry) {
          entry.project.size() + entry.object.size() + entry.outcome.size() + entry.detail.size();
 }
 
+absl::Status MadeAnew(uint64_t seq) {
+  return absl::DataLossError(absl::StrCat(
+      "audit row ", seq,
+      ": its hash is another than was told before: the record was made anew from there or "
+      "earlier"));
+}
+
 int64_t MillisOr(absl::Time time, int64_t infinite) {
   return time == absl::InfinitePast() || time == absl::InfiniteFuture() ? infinite
                                                                         : absl::ToUnixMillis(time);
@@ -176,19 +183,28 @@ absl::StatusOr<AuditPage> AuditStore::Read(const AuditQuery& query) {
   }
 }
 
+absl::Status AuditStore::CheckKnown(const AuditPoint& known) const {
+  if (known.seq > end_.seq) {
+    return absl::DataLossError(absl::StrCat(
+        "audit row ", known.seq, ": was told before, and is missing; the newest is ", end_.seq));
+  }
+  if (known.seq < begin_.seq) {
+    return absl::NotFoundError(absl::StrCat(
+        "audit row ", known.seq, ": was dropped, and there is nothing to hold its hash against: ",
+        "the record begins with row ", begin_.seq + 1,
+        "; hold a newer head against it, or raise musterd's --audit-max-bytes"));
+  }
+  return known.seq == begin_.seq && known.hash != begin_.hash ? MadeAnew(known.seq)
+                                                              : absl::OkStatus();
+}
+
 absl::Status AuditStore::Verify(const AuditPoint& known, AuditWalk& walk) {
   AuditVerdict& verdict = walk.verdict;
-  if (!walk.began) {
+  if (!walk.began || verdict.end.seq < begin_.seq) {
+    // Those that were dropped, since the last step perhaps, are not seen; those that follow are
+    // bound to what is known of them.
+    if (known.seq > verdict.end.seq) MUSTER_RETURN_IF_ERROR(CheckKnown(known));
     walk.began = true;
-    verdict.begin = begin_;
-    verdict.end = begin_;
-    if (known.seq > end_.seq) {
-      return absl::DataLossError(absl::StrCat(
-          "audit row ", known.seq, ": was told before, and is missing; the newest is ", end_.seq));
-    }
-  }
-  if (verdict.end.seq < begin_.seq) {
-    // Rows were dropped since the last step; those that follow are bound to what is known of them.
     verdict.begin = begin_;
     verdict.end = begin_;
   }
@@ -203,12 +219,7 @@ absl::Status AuditStore::Verify(const AuditPoint& known, AuditWalk& walk) {
     const AuditRow row = RowOf(rows);
     MUSTER_RETURN_IF_ERROR(FollowAuditRow(row, verdict.end));
     ++verdict.rows;
-    if (row.seq == known.seq && row.hash != known.hash) {
-      return absl::DataLossError(
-          absl::StrCat("audit row ", row.seq,
-                       ": its hash is another than was told before: the record was made "
-                       "anew from there or earlier"));
-    }
+    if (row.seq == known.seq && row.hash != known.hash) return MadeAnew(row.seq);
   }
   if (seen == kStep) return absl::OkStatus();
   walk.done = true;

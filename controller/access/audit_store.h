@@ -39,12 +39,14 @@ class AuditStore {
   absl::StatusOr<AuditPage> Read(const AuditQuery& query);
 
   // Goes on with a walk over all rows up to the newest. DATA_LOSS names the first row that is
-  // wrong. `known`: a row that was told before; number 0: none.
+  // wrong. `known`: a row that was told before; number 0: none. NOT_FOUND: that was dropped since.
   absl::Status Verify(const AuditPoint& known, AuditWalk& walk);
 
   const AuditPoint& end() const { return end_; }
 
  private:
+  // Of what is not among the rows.
+  absl::Status CheckKnown(const AuditPoint& known) const;
   static AuditRow RowOf(const SqliteStatement& statement);
 
   SqliteDatabase& db_;

@@ -57,9 +57,8 @@ void Authenticator::Publish(const AccessTables& tables) {
 
 absl::Status Authenticator::CheckLive(const Entry& entry) const {
   const Principal& caller = *entry.principal;
-  const absl::Time now = clock_.Now();
-  const bool revoked = now >= entry.revoked;
-  if (!revoked && now < caller.expires) return absl::OkStatus();
+  const bool revoked = entry.revoked != absl::InfiniteFuture();
+  if (!revoked && clock_.Now() < caller.expires) return absl::OkStatus();
   return absl::UnauthenticatedError(
       absl::StrCat("token ", caller.token_name, " of ", caller.user,
                    revoked ? " was revoked on " : " expired on ",

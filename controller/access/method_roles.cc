@@ -107,7 +107,7 @@ const std::vector<MethodRole>& AllMethodRoles() {
       {"EnrollService/RevokeCertificate", Role::kOperator, Scope::kCluster, kChanges},
       // Machines call these two without a user's token (EnrollService::IsOpen).
       {"EnrollService/GetAuthority", Role::kAdmin, Scope::kNobody},
-      {"EnrollService/Enroll", Role::kAdmin, Scope::kNobody},
+      {"EnrollService/Enroll", Role::kAdmin, Scope::kNobody, kChanges},
       {"RenewService/Renew", Role::kAdmin, Scope::kNobody},
       {"grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Role::kNone, Scope::kSelf},
   };

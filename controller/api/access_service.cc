@@ -115,14 +115,15 @@ grpc::ServerUnaryReactor* AccessService::AddUser(grpc::CallbackServerContext* co
   }
   Change(
       call,
-      [this, response, name = request->user()](AccessTables& tables,
-                                               AccessControl::Touched& touched) {
-        MUSTER_ASSIGN_OR_RETURN(const bool added, controller::AddUser(tables, name, access_.Now()));
+      [this, response, name = request->user(), reuse = request->reuse_name()](
+          AccessTables& tables, AccessControl::Touched& touched) {
+        MUSTER_ASSIGN_OR_RETURN(const bool added,
+                                controller::AddUser(tables, name, access_.Now(), reuse));
         response->set_already_existed(!added);
         if (added) touched.users.push_back(name);
         return absl::OkStatus();
       },
-      "", absl::StrCat("user ", request->user()));
+      "", absl::StrCat("user ", request->user(), request->reuse_name() ? " (--reuse-name)" : ""));
   return call;
 }
 

@@ -1,7 +1,5 @@
 #include "controller/api/enroll_service.h"
 
-#include <grpc/grpc_security_constants.h>
-
 #include <future>
 #include <memory>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/peer_certificate.h"
 
 namespace muster::controller {
 namespace {
@@ -45,12 +44,8 @@ v1::WorkerCertificate ToProto(const Enroller::Held& held) {
   return certificate;
 }
 
-// The certificate by which the caller is connected, as PEM text; empty: it showed none.
-std::string ShownBy(const grpc::ServerContextBase& context) {
-  const auto peer = context.auth_context();
-  if (peer == nullptr) return "";
-  const auto values = peer->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
-  return values.empty() ? "" : std::string(values.front().data(), values.front().size());
+absl::Status TooManyWait() {
+  return absl::ResourceExhaustedError("too many calls of this kind wait: try again soon");
 }
 
 // `work` runs on the thread, and gives the call's status.
@@ -60,7 +55,7 @@ grpc::ServerUnaryReactor* RunOn(EnrollThread& thread, UnaryCall* call, const abs
   if (!allowed.ok()) {
     call->Done(allowed);
   } else if (!thread.Enqueue([call, work = std::move(work)] { call->Done(work(*call)); })) {
-    call->Done(absl::ResourceExhaustedError("too many calls of this kind wait: try again soon"));
+    call->Done(TooManyWait());
   }
   return call;
 }
@@ -255,40 +250,55 @@ grpc::ServerUnaryReactor* EnrollService::GetAuthority(grpc::CallbackServerContex
                  });
 }
 
+absl::Status EnrollService::FillEnrolled(const v1::EnrollRequest& request, const std::string& peer,
+                                         v1::EnrollResponse& response, std::string& object) {
+  object = absl::StrCat("worker ", request.name());
+  MUSTER_RETURN_IF_ERROR(gate_.CanRecord());
+  absl::StatusOr<Enroller::Made> made = enroll_thread_.enroller().Enroll(
+      {request.token_id(), request.secret(), request.name(), request.request()});
+  if (!made.ok()) {
+    Log(LogLevel::kWarning, "join_refused", {{"peer", peer}, {"error", made.status().ToString()}});
+    return made.status();
+  }
+  absl::StrAppend(&object, made->replaced ? " in place of another machine" : "", " by join token ",
+                  request.token_id(),
+                  made->created_by.empty() ? "" : absl::StrCat(" of ", made->created_by));
+  Log(LogLevel::kInfo, "worker_joined",
+      {{"worker", request.name()}, {"peer", peer}, {"token", request.token_id()}});
+  if (made->replaced && options_.close_streams != nullptr) options_.close_streams(request.name());
+  response.set_certificate(std::move(made->certificate));
+  response.set_not_after_ms(absl::ToUnixMillis(made->not_after));
+  response.set_worker_port(options_.worker_port);
+  response.set_http_certificate(std::move(made->http_certificate));
+  response.set_scrape_token(options_.worker_scrape_token);
+  return absl::OkStatus();
+}
+
 grpc::ServerUnaryReactor* EnrollService::Enroll(grpc::CallbackServerContext* context,
                                                 const v1::EnrollRequest* request,
                                                 v1::EnrollResponse* response) {
-  return RunCall(
-      enroll_thread_, gate_, "Enroll", AllowJoin(*context, "Enroll"),
-      [this, request, response, peer = HostOfPeer(context->peer())]() -> absl::Status {
-        absl::StatusOr<Enroller::Made> made = enroll_thread_.enroller().Enroll(
-            {request->token_id(), request->secret(), request->name(), request->request()});
-        if (!made.ok()) {
-          Log(LogLevel::kWarning, "join_refused",
-              {{"peer", peer}, {"error", made.status().ToString()}});
-          return made.status();
-        }
-        Log(LogLevel::kInfo, "worker_joined",
-            {{"worker", request->name()}, {"peer", peer}, {"token", request->token_id()}});
-        if (made->replaced && options_.close_streams != nullptr) {
-          options_.close_streams(request->name());
-        }
-        response->set_certificate(std::move(made->certificate));
-        response->set_not_after_ms(absl::ToUnixMillis(made->not_after));
-        response->set_worker_port(options_.worker_port);
-        return absl::OkStatus();
-      });
+  auto* call = new UnaryCall(gate_, "Enroll");
+  const auto work = [this, call, request, response, peer = HostOfPeer(context->peer())] {
+    std::string object;
+    const absl::Status status = FillEnrolled(*request, peer, *response, object);
+    gate_.RecordJoin(object, status, [call, status] { call->Done(status); });
+  };
+  absl::Status allowed = AllowJoin(*context, "Enroll");
+  if (allowed.ok() && !enroll_thread_.Enqueue(work)) allowed = TooManyWait();
+  if (!allowed.ok()) call->Done(allowed);
+  return call;
 }
 
 grpc::ServerUnaryReactor* RenewService::Renew(grpc::CallbackServerContext* context,
                                               const v1::RenewRequest* request,
                                               v1::RenewResponse* response) {
   return RunCall(enroll_thread_, gate_, "Renew", gate_.Check(*context),
-                 [this, request, response, shown = ShownBy(*context)]() -> absl::Status {
+                 [this, request, response, shown = PeerCertificateOf(*context)]() -> absl::Status {
                    MUSTER_ASSIGN_OR_RETURN(Enroller::Made made, enroll_thread_.enroller().Renew(
                                                                     shown, request->request()));
                    response->set_certificate(std::move(made.certificate));
                    response->set_not_after_ms(absl::ToUnixMillis(made.not_after));
+                   response->set_http_certificate(std::move(made.http_certificate));
                    return absl::OkStatus();
                  });
 }

@@ -49,6 +49,7 @@ struct EnrollServiceOptions {
   // address wait for one another, and who guesses gets nowhere.
   RateLimit joins = {.per_second = 2, .burst = 30};
   uint32_t worker_port = 0;
+  std::string worker_scrape_token;  // what a machine that joins is told; empty: nothing
   // Ends the streams that certificates of this name opened.
   std::function<void(const std::string& name)> close_streams;
 };
@@ -92,6 +93,9 @@ class EnrollService final : public v1::EnrollService::CallbackService {
   absl::Status AllowJoin(grpc::CallbackServerContext& context, const char* method)
       MUSTER_EXCLUDES(mutex_);
   absl::Status FillRevoked(const std::string& name, v1::RevokeCertificateResponse& response);
+  // `object` becomes what the record says of it.
+  absl::Status FillEnrolled(const v1::EnrollRequest& request, const std::string& peer,
+                            v1::EnrollResponse& response, std::string& object);
 
   EnrollThread& enroll_thread_;
   CallGate& gate_;

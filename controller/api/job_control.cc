@@ -1,6 +1,7 @@
 // The calls of JobService that change jobs and workers which are there: check, call, convert.
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/spec/tree/scheduling_text.h"
@@ -40,17 +41,19 @@ struct Asked {
   KnownJobs& jobs;
 };
 
+// `what` follows the job on the audit log.
 template <typename Request>
-absl::StatusOr<Target> TargetOf(const Asked& asked, const Request& request) {
+absl::StatusOr<Target> TargetOf(const Asked& asked, const Request& request,
+                                absl::string_view what = "") {
   const auto& [gate, call, jobs] = asked;
   Target target;
   MUSTER_ASSIGN_OR_RETURN(target.actor, ActorOf(call.caller().NameOr(request.user())));
   MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(request.job()));
-  MUSTER_RETURN_IF_ERROR(gate.CheckJob(call.caller(), *job));
+  MUSTER_RETURN_IF_ERROR(gate.CheckJob(call.caller(), *job, jobs.NoSuchJob(request.job())));
   const uint64_t array_id = job->array.array_id;
   call.Changes(job->settings->project, request.whole_array() && array_id != 0
-                                           ? absl::StrCat("array ", array_id)
-                                           : absl::StrCat("job ", job->id));
+                                           ? absl::StrCat("array ", array_id, what)
+                                           : absl::StrCat("job ", job->id, what));
   target.job = jobs.snapshot().jobs.Share(job->id);
   return target;
 }
@@ -71,7 +74,8 @@ absl::Status CheckUploadOf(const v1::ControlJobRequest& request, const Job& job,
 absl::StatusOr<controller::ControlJob> EventOf(const v1::ControlJobRequest& request,
                                                const Asked& asked,
                                                const JobService::HasUpload& has_upload) {
-  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(asked, request));
+  const std::string verb = absl::AsciiStrToLower(v1::ControlJobRequest::Verb_Name(request.verb()));
+  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(asked, request, absl::StrCat(": ", verb)));
   MUSTER_RETURN_IF_ERROR(CheckUploadOf(request, *target.job, has_upload));
   MUSTER_RETURN_IF_ERROR(CheckWord("request_id", request.request_id(), kMaxKeyBytes));
   if (request.verb() == v1::ControlJobRequest::REQUEUE) {

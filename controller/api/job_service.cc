@@ -78,10 +78,12 @@ bool FillEvents(const Job& job, size_t bytes,
   return FillNewest(std::move(events), bytes, out) && first == 0;
 }
 
-// "job 42", or "jobs 42 to 51" of an array.
-std::string JobsText(uint64_t first, uint32_t jobs) {
-  if (jobs <= 1) return absl::StrCat("job ", first);
-  return absl::StrCat("jobs ", first, " to ", first + jobs - 1);
+// For the record of a submit: "job 42", or "jobs 42 to 51" of an array.
+std::string JobsText(const EventResult& submitted) {
+  const uint64_t first = submitted.job_id;
+  const absl::string_view before = submitted.already_existed ? ", submitted before" : "";
+  if (submitted.jobs <= 1) return absl::StrCat("job ", first, before);
+  return absl::StrCat("jobs ", first, " to ", first + submitted.jobs - 1, before);
 }
 
 // For Submit and GetJob: what the job begins from, if that is another one's and not forgotten.
@@ -257,8 +259,7 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
                   response->set_job_id(result.job_id);
                   response->set_jobs(result.jobs);
                   response->set_already_existed(result.already_existed);
-                  if (result.already_existed) call->NeedsNoRecord();
-                  call->Changes(project, JobsText(result.job_id, result.jobs));
+                  call->Changes(project, JobsText(result));
                 });
   return call;
 }
@@ -327,7 +328,7 @@ grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* contex
 absl::StatusOr<const Job*> JobService::FindFor(const Caller& caller, KnownJobs& jobs,
                                                const v1::JobRef& ref) {
   MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(ref));
-  MUSTER_RETURN_IF_ERROR(gate_.CheckJob(caller, *job));
+  MUSTER_RETURN_IF_ERROR(gate_.CheckJob(caller, *job, jobs.NoSuchJob(ref)));
   return job;
 }
 
@@ -336,11 +337,15 @@ absl::StatusOr<const Checkpoint*> JobService::FindCheckpointFor(const Caller& ca
   MUSTER_ASSIGN_OR_RETURN(const Checkpoint* checkpoint, jobs.FindCheckpoint(id));
   if (checkpoint == nullptr) return NoSuchCheckpoint(id);
   MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(checkpoint->job_id));
+  if (job != nullptr) {
+    MUSTER_RETURN_IF_ERROR(gate_.CheckJob(caller, *job, NoSuchCheckpoint(id)));
+    return checkpoint;
+  }
   // Whose it is nobody can tell then.
-  MUSTER_RETURN_IF_ERROR(
-      job == nullptr ? gate_.CheckProject(caller, kAllProjects, absl::StrCat("checkpoint ", id))
-                     : gate_.CheckJob(caller, *job));
-  return checkpoint;
+  const absl::Status allowed =
+      gate_.CheckProject(caller, kAllProjects, absl::StrCat("checkpoint ", id));
+  if (allowed.ok()) return checkpoint;
+  return caller.principal->RoleIn(kAllProjects) == Role::kNone ? NoSuchCheckpoint(id) : allowed;
 }
 
 absl::Status JobService::FillJob(const Caller& caller, const v1::GetJobRequest& request,

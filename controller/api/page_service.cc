@@ -118,7 +118,8 @@ grpc::ServerUnaryReactor* PageService::ReadLogs(grpc::CallbackServerContext* con
   if (status.ok()) {
     KnownJobs jobs(engine_, gate_.ReadsOf(call->caller()));
     const absl::StatusOr<const Job*> job = jobs.Find(request->job());
-    status = job.ok() ? gate_.CheckJob(call->caller(), **job) : job.status();
+    status = job.ok() ? gate_.CheckJob(call->caller(), **job, jobs.NoSuchJob(request->job()))
+                      : job.status();
     if (status.ok()) {
       query = LogQueryOf(*request, (*job)->id);
       status = query.status();

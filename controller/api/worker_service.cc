@@ -22,6 +22,11 @@ absl::Status WorkerService::AdmitLocked(std::vector<Opened<Stream>>& streams,
   return absl::OkStatus();
 }
 
+absl::Status WorkerService::CheckShown(const grpc::ServerContextBase& context) const {
+  if (check_certificate_ == nullptr) return absl::OkStatus();
+  return check_certificate_(PeerCertificateOf(context));
+}
+
 void WorkerService::Stop() {
   watch_.Stop();
   std::vector<Opened<ControlStream>> controls;
@@ -74,6 +79,7 @@ grpc::ServerBidiReactor<v1::WorkerMessage, v1::ControllerMessage>* WorkerService
     MutexLock lock(mutex_);
     allowed = AdmitLocked(controls_, stream, std::move(sender));
   }
+  if (allowed.ok()) allowed = CheckShown(*context);
   return ControlStream::Begin(std::move(stream), *context, watch_, allowed);
 }
 
@@ -86,6 +92,7 @@ grpc::ServerBidiReactor<v1::BulkBatch, v1::BulkAck>* WorkerService::Bulk(
     MutexLock lock(mutex_);
     allowed = AdmitLocked(bulks_, stream, std::move(sender));
   }
+  if (allowed.ok()) allowed = CheckShown(*context);
   return BulkStream::Begin(std::move(stream), *context, watch_, allowed);
 }
 

@@ -1,10 +1,14 @@
 // What agents and the controller say to one another (worker_service.proto), on gRPC's callback API.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "common/base/mutex.h"
 #include "common/rpc/peer_certificate.h"
 #include "controller/api/calls/service_call.h"
@@ -23,13 +27,17 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   // meant for, since a reconnecting agent may hold two for a moment.
   static constexpr size_t kMaxStreams = 20'000;
 
-  // All references outlive the service and its streams.
+  // Whether who shows this certificate (PEM) may have a stream. Any thread; must not block.
+  using CertificateCheck = std::function<absl::Status(absl::string_view certificate)>;
+
+  // All references outlive the service and its streams. `check` null: certificates are not asked.
   WorkerService(Engine& engine, MetricsIngest& ingest, CallGate& gate,
-                size_t max_streams = kMaxStreams)
+                size_t max_streams = kMaxStreams, CertificateCheck check = nullptr)
       : engine_(engine),
         ingest_(ingest),
         gate_(gate),
         max_streams_(max_streams),
+        check_certificate_(std::move(check)),
         watch_(gate.patience()) {}
 
   // Ends all streams with UNAVAILABLE, new ones too; to be called before the gRPC server shuts
@@ -55,11 +63,15 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   absl::Status AdmitLocked(std::vector<Opened<Stream>>& streams,
                            const std::shared_ptr<Stream>& stream, PeerNames sender)
       MUSTER_REQUIRES(mutex_);
+  // Of a stream that was admitted, so that CloseOf sees it: a revocation that came before has
+  // changed what the check says.
+  absl::Status CheckShown(const grpc::ServerContextBase& context) const;
 
   Engine& engine_;
   MetricsIngest& ingest_;
   CallGate& gate_;
   const size_t max_streams_;
+  const CertificateCheck check_certificate_;
   StreamWatch watch_;
   Mutex mutex_;
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;

@@ -17,7 +17,8 @@ namespace muster::controller {
 namespace {
 
 // Beside the databases: what agents and people know the controller by. Absent ones are left out.
-constexpr const char* kPlainFiles[] = {"token", "scrape-token", "musterd.yaml"};
+constexpr const char* kPlainFiles[] = {"token", "scrape-token", "worker-scrape-token",
+                                       "musterd.yaml"};
 constexpr char kTlsFolder[] = "tls";
 constexpr char kUploads[] = "uploads";
 // Below the data folder; there while a backup is made.

@@ -44,7 +44,7 @@ class Restore {
         HumanBytes(static_cast<double>(manifest.bytes())), ", ", state->jobs, " jobs of which ",
         state->active_jobs, " had not ended.\n",
         "Start musterd on it. It places nothing before it knows what its workers have done since; "
-        "`curl HOST:7072/readyz` says what it waits for.\n");
+        "`muster admin status` says what it waits for.\n");
   }
 
  private:

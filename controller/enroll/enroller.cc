@@ -6,14 +6,16 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/os/secrets.h"
+#include "common/os/sha256.h"
 #include "common/protocol/join_token.h"
 #include "common/protocol/name_rule.h"
-#include "common/os/sha256.h"
+#include "common/protocol/worker_server_name.h"
 #include "controller/enroll/enroll_store.h"
 
 namespace muster::controller {
@@ -87,7 +89,7 @@ absl::StatusOr<CertificateAuthority> Enroller::LoadAuthority() {
   }
   const absl::StatusOr<std::string> certificate =
       fs_.ReadFile(TlsPath("ca.pem"), kMaxAuthorityBytes);
-  const absl::StatusOr<std::string> key = fs_.ReadFile(TlsPath("ca.key"), kMaxAuthorityBytes);
+  const absl::StatusOr<std::string> key = ReadPrivateKey(fs_, TlsPath("ca.key"));
   if (absl::IsNotFound(certificate.status()) || absl::IsNotFound(key.status())) {
     return absl::FailedPreconditionError(absl::StrCat(
         TlsPath("ca.key"),
@@ -96,6 +98,9 @@ absl::StatusOr<CertificateAuthority> Enroller::LoadAuthority() {
         "--tls-cert and --tls-key"));
   }
   MUSTER_RETURN_IF_ERROR(certificate.status());
+  if (absl::IsPermissionDenied(key.status())) {  // of the controller, not of who calls
+    return absl::FailedPreconditionError(key.status().message());
+  }
   MUSTER_RETURN_IF_ERROR(key.status());
   MUSTER_ASSIGN_OR_RETURN(const std::string trusted,
                           fs_.ReadFile(options_.tls.ca, kMaxAuthorityBytes));
@@ -153,6 +158,13 @@ absl::StatusOr<Enroller::NewToken> Enroller::CreateToken(const TokenWish& wish) 
   row.may_replace = wish.may_replace;
   row.max_uses = wish.max_uses;
   row.created = now;
+  {
+    // A token that is made after a revocation is later than it, whatever the clock says.
+    MutexLock lock(mutex_);
+    for (const auto& [name, at] : revoked_) {
+      row.created = std::max(row.created, at + absl::Milliseconds(1));
+    }
+  }
   row.expires = now + wish.lifetime;
   row.created_by = wish.user.substr(0, kMaxUserBytes);
   MUSTER_RETURN_IF_ERROR(Watch(store_->AddToken(row)));
@@ -243,7 +255,9 @@ absl::StatusOr<Enroller::Made> Enroller::Enroll(const Joiner& joiner) {
     }
   }
   issue.holder.token_id = token->id;
-  return Make(joiner.name, joiner.request, key, std::move(issue));
+  MUSTER_ASSIGN_OR_RETURN(Made made, Make(joiner.name, joiner.request, key, std::move(issue)));
+  made.created_by = token->created_by;
+  return made;
 }
 
 absl::StatusOr<Enroller::Made> Enroller::Make(const std::string& name, const std::string& request,
@@ -257,8 +271,17 @@ absl::StatusOr<Enroller::Made> Enroller::Make(const std::string& name, const std
       now = std::max(now, revoked->second + absl::Seconds(1));
     }
   }
+  if (const absl::Time from = now - kCertificateBackdate; from > clock_.Now()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "worker ", name, " was revoked when the controller's clock ran ahead: a certificate of it ",
+        "is valid from ", TimeText(from), " on; join then, or with another name"));
+  }
   MUSTER_ASSIGN_OR_RETURN(std::string certificate, authority.Sign(request, {.name = name}, now,
                                                                   options_.certificate_lifetime));
+  const CertificateSubject http{
+      kWorkerServerName, {kWorkerServerName}, CertificateSubject::Use::kServer};
+  MUSTER_ASSIGN_OR_RETURN(std::string http_certificate,
+                          authority.Sign(request, http, now, options_.certificate_lifetime));
   MUSTER_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificateFacts(certificate));
   issue.holder.name = name;
   issue.holder.key_sha256 = key;
@@ -271,7 +294,8 @@ absl::StatusOr<Enroller::Made> Enroller::Make(const std::string& name, const std
   holders_[name] = issue.holder;
   unstored_.erase(name);
   if (!issue.lost_key.empty()) revoked_keys_.insert(issue.lost_key);
-  return Made{std::move(certificate), facts.not_after, !issue.lost_key.empty()};
+  return Made{std::move(certificate), std::move(http_certificate), facts.not_after,
+              !issue.lost_key.empty(), ""};
 }
 
 absl::StatusOr<Enroller::Made> Enroller::Renew(const std::string& shown,
@@ -284,6 +308,14 @@ absl::StatusOr<Enroller::Made> Enroller::Renew(const std::string& shown,
   MUSTER_ASSIGN_OR_RETURN(const std::string key, KeyOfRequest(request));
   if (facts.names.empty() || !IsName(facts.names.front())) {
     return absl::PermissionDeniedError("the certificate that is shown is not that of a worker");
+  }
+  if (std::count_if(facts.names.begin(), facts.names.end(),
+                    [](const std::string& name) { return IsName(name); }) > 1) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the certificate that is shown is for several workers, ", absl::StrJoin(facts.names, ", "),
+        ", and a renewed one would be for ", facts.names.front(),
+        " alone: before it ends, make another with `musterd certify ",
+        absl::StrJoin(facts.names, " "), "`, or let each worker join with its own"));
   }
   if (key != facts.key_sha256) {
     return absl::PermissionDeniedError(
@@ -323,12 +355,27 @@ absl::StatusOr<std::vector<Enroller::Held>> Enroller::Certificates() {
 
 absl::StatusOr<Enroller::Held> Enroller::Revoke(const std::string& name) {
   MUSTER_RETURN_IF_ERROR(CheckWorkerName(name));
-  const RevocationRow row{name, clock_.Now()};
+  const absl::Time now = clock_.Now();
+  // The clock may have run ahead before: the revocation is no earlier than what it is about.
+  RevocationRow row{name, now};
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<JoinTokenRow> tokens, Tokens());
+  for (const JoinTokenRow& token : tokens) {
+    const bool is_live = !token.revoked && now < token.expires;
+    if (is_live && absl::StartsWith(name, token.name_prefix)) {
+      row.at = std::max(row.at, token.created);
+    }
+  }
   HolderRow holder;
   holder.name = name;
   {
     MutexLock lock(mutex_);
-    if (const auto it = holders_.find(name); it != holders_.end()) holder = it->second;
+    if (const auto it = holders_.find(name); it != holders_.end()) {
+      holder = it->second;
+      row.at = std::max(row.at, holder.issued);
+    }
+    if (const auto it = revoked_.find(name); it != revoked_.end()) {
+      row.at = std::max(row.at, it->second);
+    }
   }
   MUSTER_RETURN_IF_ERROR(Watch(store_->Revoke(row, holder.key_sha256)));
   MutexLock lock(mutex_);

@@ -76,9 +76,11 @@ class Enroller {
     std::string token_id, secret, name, request;
   };
   struct Made {
-    std::string certificate;
-    absl::Time not_after;
-    bool replaced = false;  // another key held the name, and is refused from now on
+    std::string certificate;       // by which the worker speaks to the controller
+    std::string http_certificate;  // by which its HTTP port answers
+    absl::Time not_after;          // of both
+    bool replaced = false;         // another key held the name, and is refused from now on
+    std::string created_by;        // who made the join token; empty: by none
   };
   // Codes as enroll_service.proto says. What it promises is durable when it returns.
   absl::StatusOr<Made> Enroll(const Joiner& joiner);

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/os/host_port.h"
 #include "common/rpc/channel.h"
-#include "controller/config.h"
 
 namespace muster::controller {
 namespace {

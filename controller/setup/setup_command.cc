@@ -1,7 +1,5 @@
 #include "controller/setup/setup_command.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -12,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/os/host_name.h"
 #include "common/protocol/name_rule.h"
 #include "common/tls/certificate_authority.h"
 #include "common/tls/certificate_facts.h"
@@ -40,11 +39,6 @@ struct SetupFlags {
   std::string out;
   int days = kWorkerDays;
 };
-
-std::string HostName() {
-  char buffer[256] = {};
-  return ::gethostname(buffer, sizeof buffer - 1) == 0 ? buffer : "";
-}
 
 absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
   std::error_code error;
@@ -153,7 +147,7 @@ class Setup {
     }
     MUSTER_RETURN_IF_ERROR(certificate.status());
     MUSTER_RETURN_IF_ERROR(CheckTlsFiles({.ca = Tls("ca.pem")}, now_));
-    MUSTER_ASSIGN_OR_RETURN(const std::string key, fs_.ReadFile(Tls("ca.key"), kMaxPemBytes));
+    MUSTER_ASSIGN_OR_RETURN(const std::string key, ReadPrivateKey(fs_, Tls("ca.key")));
     auto authority = CertificateAuthority::Load(*certificate, key);
     if (authority.ok()) return authority;
     return absl::InvalidArgumentError(
@@ -164,7 +158,7 @@ class Setup {
                                 const CertificateSubject& subject, absl::Duration lifetime,
                                 const std::string& path, const std::string& key_path) {
     // A key that is there stays, so that a certificate which cannot be written leaves a pair.
-    const absl::StatusOr<std::string> former = fs_.ReadFile(key_path, kMaxPemBytes);
+    const absl::StatusOr<std::string> former = ReadPrivateKey(fs_, key_path);
     if (!former.ok() && !absl::IsNotFound(former.status())) return former.status();
     absl::StatusOr<std::string> request = absl::NotFoundError("no key");
     if (former.ok()) request = MakeSigningRequest(*former);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -219,6 +220,49 @@ void FillOwnSeries(const Snapshot& snapshot, const SeriesInputs& inputs, const S
   fill(jobs.waiting, "waiting", kMaxWaitingJobsShown);
 }
 
+// Whether free slots could hold a job, by their number alone: other needs, quotas and what is
+// reserved for others are the scheduler's.
+class FreeSlots {
+ public:
+  explicit FreeSlots(const Snapshot& snapshot) : snapshot_(snapshot) {}
+
+  bool CouldHold(const JobNeeds& needs, absl::Duration waited) {
+    return std::any_of(needs.pools.begin(), needs.pools.end(), [&](const JobNeeds::Pool& pool) {
+      return pool.after <= waited && RanksIn(pool.name, needs) >= needs.min_ranks;
+    });
+  }
+
+ private:
+  uint64_t RanksIn(const std::string& pool, const JobNeeds& needs) {
+    const uint32_t per_rank = std::max<uint32_t>(1, needs.slots_per_rank);
+    const auto [ranks, is_new] = ranks_.try_emplace({pool, needs.slot_kind, per_rank});
+    if (!is_new) return ranks->second;
+    snapshot_.workers.ForEach([&](const Worker& worker) {
+      if (worker.facts.pool != pool || WorkerStateName(worker) != "ready") return;
+      uint64_t free = 0;
+      for (const Slot& slot : worker.facts.slots) {
+        free += slot.kind == needs.slot_kind && worker.pulse.holders.count(slot.index) == 0;
+      }
+      ranks->second += free / per_rank;
+    });
+    return ranks->second;
+  }
+
+  const Snapshot& snapshot_;
+  std::map<std::tuple<std::string, SlotKind, uint32_t>, uint64_t> ranks_;
+};
+
+// Whether it waits for slots, and not for a person, a time or another job.
+bool WaitsForSlots(const Snapshot& snapshot, const Job& job, absl::Time now) {
+  const SchedulingSettings& scheduling = job.settings->scheduling;
+  return !job.held && scheduling.begin <= now &&
+         std::all_of(scheduling.after.begin(), scheduling.after.end(),
+                     [&](const SchedulingSettings::Dependency& dependency) {
+                       const Job* other = snapshot.FindJob(dependency.job_id);
+                       return other == nullptr || IsTerminal(other->state);
+                     });
+}
+
 void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs, ScrapedSeries& series) {
   std::map<std::string, double> by_state;
   for (int state = 1; state <= kJobStateCount; ++state) {
@@ -226,7 +270,8 @@ void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs, ScrapedSerie
   }
   double queued = 0;
   double queued_ranks = 0;
-  absl::Duration oldest_wait;
+  absl::Duration oldest_wait, oldest_fitting_wait;
+  FreeSlots free_slots(snapshot);
   ShownJobs shown;
   snapshot.jobs.ForEach([&](const Job& job) {
     ++by_state[StateLabel(job.state)];
@@ -234,7 +279,12 @@ void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs, ScrapedSerie
       ++queued;
       queued_ranks += job.settings->needs.min_ranks;
       const absl::Time since = job.events.empty() ? job.submitted : HappenedAt(*job.events.back());
-      oldest_wait = std::max(oldest_wait, inputs.now - since);
+      const absl::Duration waited = inputs.now - since;
+      oldest_wait = std::max(oldest_wait, waited);
+      if (waited > oldest_fitting_wait && WaitsForSlots(snapshot, job, inputs.now) &&
+          free_slots.CouldHold(job.settings->needs, waited)) {
+        oldest_fitting_wait = waited;
+      }
     }
     if (!IsTerminal(job.state) || inputs.now - FinishedAt(job) < inputs.series_grace) {
       shown.Add(job);
@@ -245,6 +295,7 @@ void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs, ScrapedSerie
   series.Set(metric::kQueueJobs, queued);
   series.Set(metric::kQueueRanks, queued_ranks);
   series.Set(metric::kQueueOldestSeconds, absl::ToDoubleSeconds(oldest_wait));
+  series.Set(metric::kQueueOldestFittingSeconds, absl::ToDoubleSeconds(oldest_fitting_wait));
   for (const JobState state : {JobState::kSucceeded, JobState::kFailed, JobState::kCancelled}) {
     const auto finished = snapshot.counters.jobs_finished.find(state);
     const uint64_t count = finished == snapshot.counters.jobs_finished.end() ? 0 : finished->second;
@@ -282,6 +333,10 @@ void FillController(const Snapshot& snapshot, const SeriesInputs& inputs, Scrape
   series.Set(metric::kControllerResidentBytes, static_cast<double>(inputs.resident_bytes));
   series.Set(metric::kControllerInsecure, inputs.insecure ? 1 : 0);
   series.Set(metric::kControllerHeld, inputs.held ? 1 : 0);
+  if (inputs.certificate_end.has_value()) {
+    series.Set(metric::kControllerCertificateExpiry,
+               absl::ToDoubleSeconds(*inputs.certificate_end - absl::UnixEpoch()));
+  }
   series.Set(metric::kOutboxMessages, static_cast<double>(snapshot.outbox.size()));
   series.Set(metric::kOutboxSentTotal, static_cast<double>(inputs.engine.assignments_sent));
   series.Set(metric::kCommitsTotal, static_cast<double>(inputs.engine.commits));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/metrics/http_guard.h"
 #include "controller/web/discovery.h"
 #include "controller/web/page.h"
 
@@ -32,6 +33,12 @@ uint64_t ResidentBytes() {
   return statm ? resident_pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
 }
 
+bool MayKnow(const ServedRequest& request, const std::optional<std::string>& token) {
+  if (!token.has_value()) return true;
+  const auto shown = request.headers.find("authorization");
+  return !token->empty() && shown != request.headers.end() && ShowsToken(shown->second, *token);
+}
+
 }  // namespace
 
 WebPages::WebPages(WebOptions options, const Engine& engine, const MetricsIngest& ingest,
@@ -43,7 +50,8 @@ WebPages::WebPages(WebOptions options, const Engine& engine, const MetricsIngest
       clock_(clock),
       started_(clock.Now()) {}
 
-std::map<std::string, HttpHandler> WebPages::Handlers(std::function<absl::Status()> ready) {
+std::map<std::string, HttpHandler> WebPages::Handlers(std::function<absl::Status()> ready,
+                                                      std::optional<std::string> details_token) {
   std::map<std::string, HttpHandler> handlers = DaemonHandlers(
       {this, &families_}, [] { return absl::OkStatus(); },
       [this, ready = std::move(ready)] {
@@ -51,8 +59,13 @@ std::map<std::string, HttpHandler> WebPages::Handlers(std::function<absl::Status
         return status.ok() ? ingest_.ready() : status;
       });
   // Ready, but somebody should look.
-  handlers["/readyz"] = [this, probe = handlers["/readyz"]](const ServedRequest& request) {
+  handlers["/readyz"] = [this, probe = handlers["/readyz"],
+                         token = std::move(details_token)](const ServedRequest& request) {
     ServedResponse response = probe(request);
+    if (!MayKnow(request, token)) {
+      response.body = response.status == 200 ? "ok\n" : "unavailable\n";
+      return response;
+    }
     response.body += ingest_.set_aside();
     response.body += engine_.held();
     return response;
@@ -80,6 +93,7 @@ std::vector<prometheus::MetricFamily> WebPages::Collect() const {
                            {"metrics", DatabaseBytes(options_.data_dir + "/metrics.db")}};
   inputs.resident_bytes = ResidentBytes();
   if (options_.backups) inputs.backups = options_.backups();
+  if (options_.certificate_end) inputs.certificate_end = options_.certificate_end();
   inputs.checkpoint_rules = &checkpoint_rules_;
   return CollectSeries(*snapshot, inputs, families_);
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ struct WebOptions {
   std::string data_dir;  // for the databases' sizes
   absl::Duration series_grace;
   bool insecure = false;
-  std::function<BackupTimes()> backups = nullptr;  // null: none are made
+  std::function<BackupTimes()> backups = nullptr;         // null: none are made
+  std::function<absl::Time()> certificate_end = nullptr;  // of musterd's; null: no TLS
 };
 
 // Thread-safe; outlives the HTTP server. All references outlive it.
@@ -31,8 +33,11 @@ class WebPages : private prometheus::Collectable {
   WebPages(WebOptions options, const Engine& engine, const MetricsIngest& ingest,
            MetricFamilies& families, Clock& clock);
 
-  // Handlers for HttpServer::Create. `ready`: is the controller serving?
-  std::map<std::string, HttpHandler> Handlers(std::function<absl::Status()> ready);
+  // Handlers for HttpServer::Create. `ready`: is the controller serving? `details_token`: who shows
+  // it is told by /readyz why it is not, and what to look at; others hear one word. Empty: nobody
+  // is told; none: everybody.
+  std::map<std::string, HttpHandler> Handlers(
+      std::function<absl::Status()> ready, std::optional<std::string> details_token = std::nullopt);
 
  private:
   // The series that are counted anew at each scrape.

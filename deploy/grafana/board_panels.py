@@ -102,6 +102,8 @@ FLEET = Board("muster-fleet", "Muster: fleet", "Workers, slots and devices.", (P
              (f"sum by (worker) (increase(muster_worker_preemption_notices_total{W}{RATE}))", "{{worker}}, notices"),
              (f"min by (worker) (muster_worker_preemption_source_up{W})", "{{worker}}, metadata service answers"),
              description="Of agents with a --preemption-source."),
+        line("Certificates of workers end in", (f"min by (worker) (muster_worker_certificate_expiry_time_seconds{W}) - time()",
+                                                "{{worker}}"), unit="s", lowest=None, description="Of agents with TLS."),
         line("Age of agents", (f"time() - max by (worker) (muster_worker_start_time_seconds{W})", "{{worker}}"), unit="s"),
     )),
     ("Ranks", (
@@ -298,6 +300,8 @@ CONTROL_PLANE = Board("muster-control-plane", "Muster: control plane", "musterd:
         line("Databases", ("muster_database_bytes", "{{database}}"), unit="bytes"),
         line("Age of the newest backup", ("time() - muster_backup_newest_time_seconds", "age"),
              ("muster_backup_interval_seconds", "how often one is to be made"), unit="s"),
+        line("The certificate ends in", ("muster_controller_certificate_expiry_time_seconds - time()", "ends in"), unit="s",
+             lowest=None, description="musterd's; with TLS."),
         line("Memory", ("muster_controller_resident_memory_bytes", "resident"), unit="bytes"),
         line("Jobs and values without series", ("muster_jobs_without_series", "jobs: {{state}}"),
              ("muster_job_own_metrics_left_out", "values under own names"),

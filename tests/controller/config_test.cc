@@ -194,16 +194,6 @@ TEST(ConfigTest, VersionIsATextToPrint) {
   EXPECT_THAT(help.text, HasSubstr("--heartbeat-interval"));
 }
 
-TEST(ConfigTest, HostAndPort) {
-  ASSERT_OK_AND_ASSIGN(const HostPort v6, ParseHostPort("[::1]:7070"));
-  EXPECT_EQ(v6.host, "::1");
-  EXPECT_EQ(JoinHostPort(v6), "[::1]:7070");
-  for (const char* bad :
-       {"", "7070", ":7070", "::1:7070", "h:", "h:-1", "h:65536", "[::1:7070", "h:1x"}) {
-    EXPECT_THAT(ParseHostPort(bad), StatusIs(absl::StatusCode::kInvalidArgument)) << bad;
-  }
-}
-
 TEST(ConfigTest, Loopback) {
   for (const char* host : {"127.0.0.1", "127.8.9.1", "::1", "localhost"})
     EXPECT_TRUE(IsLoopback(host)) << host;

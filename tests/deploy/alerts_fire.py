@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Each alert of deploy/prometheus/rules/alerts.yml fires by its real fault in a real Muster, and did not before it: a hang, a
-NaN, saves that do not get through, a job that waits, a full disk, a pool that cannot be scaled, a machine that dies, a cloud
-that says nothing of its plans, a controller that dies while a job writes logs, and one that is restored from an old backup.
-Minutes of the rules go by in seconds (monitored_muster.py).
+NaN, saves that do not get through, a job that waits, a full disk, a pool that cannot be scaled, a certificate that nobody
+renews, a machine that dies, a cloud that says nothing of its plans, a controller that dies while a job writes logs, and one that
+is restored from an old backup. Minutes of the rules go by in seconds (monitored_muster.py).
 """
 import os
 import pathlib
@@ -91,6 +91,10 @@ class AlertsFire(unittest.TestCase):
         with self.subTest("the folder of backups is away"), self.fires("MusterBackupOverdue"):
             muster.backups.rename(muster.folder / "backups-away")
         (muster.folder / "backups-away").rename(muster.backups)
+
+        with self.subTest("nobody renews a certificate"), self.fires("MusterCertificateExpiring"):
+            muster.certify("worker-2", days=2)
+        muster.certify("worker-2")
 
         with self.subTest("a machine dies"), self.fires("MusterWorkerLost"):
             muster.kill("worker-2")

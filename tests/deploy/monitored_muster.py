@@ -126,7 +126,10 @@ class MonitoredMuster:
             endpoints.unlink(missing_ok=True)
         (self.folder / "autoscale.yaml").write_text("every: 500ms\npools:\n  cloud: {max: 1, worker: {slots: 1, commands: true}, "
                                                     "patience: 0s, scale-command: [/bin/false]}\n")
-        self.start("musterd", [BIN / "musterd", "--autoscale", self.folder / "autoscale.yaml", "--data-dir", self.folder / "musterd", "--checkpoint-root", self.root,
+        data_dir, tls = self.folder / "musterd", self.folder / "musterd/tls"
+        self._run(BIN / "musterd", "init", "--data-dir", data_dir)
+        flags |= {"--tls-ca": tls / "ca.pem", "--tls-cert": tls / "server.pem", "--tls-key": tls / "server.key"}
+        self.start("musterd", [BIN / "musterd", "--autoscale", self.folder / "autoscale.yaml", "--data-dir", data_dir, "--checkpoint-root", self.root,
                                "--heartbeat-interval", "500ms", "--suspect-after", "2s", "--lost-after", "4s",
                                "--startup-grace", "5s", "--series-grace", "3s", "--backup-dir", self.backups, "--backup-every", "5s",
                                *(word for flag in flags.items() for word in flag)])
@@ -138,27 +141,36 @@ class MonitoredMuster:
         self.endpoints = wait_for(told, "musterd")
         self.http_address = self.endpoints["http_address"]
         self.environment = dict(os.environ, MUSTER_ADDR=self.endpoints["grpc_address"],
-                                MUSTER_TOKEN_FILE=str(self.folder / "musterd/token"))
+                                MUSTER_TOKEN_FILE=str(data_dir / "token"), MUSTER_CA_FILE=str(tls / "ca.pem"))
+
+    def certify(self, name: str, days: int = 365) -> pathlib.Path:
+        """The folder of the worker's certificate, which is made anew."""
+        folder = self.folder / f"{name}-tls"
+        self._run(BIN / "musterd", "certify", name, "--data-dir", self.folder / "musterd", "--out", folder, "--days", days)
+        return folder
 
     def restore(self, backup: pathlib.Path) -> None:
         """musterd, which does not run, gets a data folder of this backup in place of its own."""
         (self.folder / "musterd").rename(self.folder / "musterd-before")
-        subprocess.run([BIN / "musterd", "restore", backup, "--data-dir", self.folder / "musterd"], check=True,
-                       capture_output=True, timeout=120)
+        self._run(BIN / "musterd", "restore", backup, "--data-dir", self.folder / "musterd")
 
     def start_worker(self, name: str, *flags: str) -> None:
-        self.start(name, [BIN / "muster-worker", "--controller", self.endpoints["worker_address"], "--token-file",
-                          self.folder / "musterd/token", "--name", name, "--data-dir", self.folder / name, "--slots",
-                          self.slots, "--http-listen", "127.0.0.1:0", "--spool-max-bytes", "16MiB", "--allow-commands", *flags])
+        tls = self.certify(name)
+        self.start(name, [BIN / "muster-worker", "--controller", self.endpoints["worker_address"], "--tls-ca", tls / "ca.pem",
+                          "--tls-cert", tls / "worker.pem", "--tls-key", tls / "worker.key", "--name", name, "--data-dir",
+                          self.folder / name, "--slots", self.slots, "--http-listen", "127.0.0.1:0", "--spool-max-bytes", "16MiB",
+                          "--allow-commands", *flags])
 
     # ---- Muster ----
 
     def muster(self, *argv: object) -> str:
         """`muster ARGS`, which must exit with 0; what it prints."""
-        done = subprocess.run([str(BIN / "muster"), *map(str, argv)], env=self.environment, capture_output=True, text=True,
-                              timeout=120, check=False)
+        return self._run(BIN / "muster", *argv, env=self.environment)
+
+    def _run(self, *argv: object, env: dict[str, str] | None = None) -> str:
+        done = subprocess.run([*map(str, argv)], env=env, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode != 0:
-            raise AssertionError(f"muster {' '.join(map(str, argv))}: {done.returncode}\n{done.stdout}{done.stderr}")
+            raise AssertionError(f"{' '.join(map(str, argv))}: {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
     def submit(self, job: dict[str, Any], *more: str) -> str:

@@ -47,6 +47,7 @@ std::string TextOf(const mc::AccessTables& tables) {
       absl::StrAppend(&text, project, "=", static_cast<int>(role), ",");
     }
   }
+  for (const std::string& name : tables.removed) absl::StrAppend(&text, "not ", name, ";");
   for (const auto& [id, token] : tables.tokens) {
     absl::StrAppend(&text, id, token.user, token.name, token.hash, absl::FormatTime(token.revoked),
                     ";");

@@ -88,7 +88,7 @@ class JoinTest : public ::testing::Test {
                        "--name", name, "--data-dir", Data(machine)},
                       environment, absl::Minutes(2));
   }
-  void StartAgent(const std::string& machine, std::vector<std::string> more = {}) {
+  void StartAgent(const std::string& machine, const std::string& http = "127.0.0.1:0") {
     std::vector<std::string> words = {BinDir() + "/muster-worker",
                                       "--config",
                                       Data(machine) + "/worker.yaml",
@@ -98,8 +98,7 @@ class JoinTest : public ::testing::Test {
                                       "--container-runtime",
                                       "none",
                                       "--http-listen",
-                                      "127.0.0.1:0"};
-    words.insert(words.end(), more.begin(), more.end());
+                                      http};
     agents_[machine] = std::make_unique<Subprocess>(words, environment_, dir_ / (machine + ".log"));
   }
   bool IsReady(const std::string& name) {
@@ -231,6 +230,38 @@ TEST_F(JoinTest, AControllerWithoutACertificateAuthorityOfItsOwnSaysSo) {
   const ProcessResult made = Cli({"join-token", "create"});
   EXPECT_NE(made.exit_code, 0);
   EXPECT_THAT(made.err, AllOf(HasSubstr("ca.key"), HasSubstr("come from elsewhere")));
+}
+
+TEST_F(JoinTest, AWorkersMetricsAreReadByTlsAndWithTheScrapeToken) {
+  const ProcessResult joined = Join("node-1", "node-1", NewToken({}));
+  ASSERT_EQ(joined.exit_code, 0) << joined.err;
+  StartAgent("node-1", "0.0.0.0:0");
+  ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] { return IsReady("node-1"); })) << Log("node-1");
+  // As Prometheus does it: from /sd to the worker, whose certificate is for one fixed name.
+  const auto curl = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"curl", "-sS", "-m", "20"});
+    return RunProcess(words, {{"PATH", "/usr/bin:/bin"}}, absl::Seconds(30));
+  };
+  const Json found = Json::parse(
+      curl({absl::StrCat("http://", Text(endpoints_, "http_address"), "/sd")}).out, nullptr, false);
+  ASSERT_EQ(found.size(), 1u) << found.dump();
+  EXPECT_EQ(found[0]["labels"]["__scheme__"], "https");
+  const std::string target = found[0]["targets"][0];
+  const std::string port = target.substr(target.rfind(':') + 1);
+  const std::string url = absl::StrCat("https://workers.muster.internal:", port, "/metrics");
+  const auto scrape = [&](const std::string& token) {
+    return curl({"--cacert", Controller() + "/tls/ca.pem", "--resolve",
+                 absl::StrCat("workers.muster.internal:", port, ":127.0.0.1"), "-w", "%{http_code}",
+                 "-H", "Authorization: Bearer " + token, url});
+  };
+  std::string token = TextOfFile(Controller() + "/worker-scrape-token");
+  token = token.substr(0, token.find('\n'));
+  const ProcessResult read = scrape(token);
+  EXPECT_THAT(read.out, AllOf(HasSubstr("muster_worker_"), HasSubstr("200"))) << read.err;
+  const std::string peoples = TextOfFile(Controller() + "/token");
+  EXPECT_THAT(scrape(peoples.substr(0, peoples.find('\n'))).out,
+              AllOf(HasSubstr("401"), Not(HasSubstr("muster_worker_"))));
+  EXPECT_NE(curl({absl::StrCat("http://127.0.0.1:", port, "/metrics")}).exit_code, 0) << "plain";
 }
 
 // The configuration file that a machine of the cloud gets by its user data.

@@ -17,6 +17,7 @@
 #include "common/base/units.h"
 #include "common/base/version.h"
 #include "common/metrics/metric_names.h"
+#include "common/os/host_port.h"
 #include "common/os/loopback.h"
 #include "common/os/secrets.h"
 #include "common/protocol/image_pull.h"
@@ -119,6 +120,51 @@ std::string Agent::DataPath(absl::string_view name) const {
   return absl::StrCat(config_.data_dir, "/", name);
 }
 
+absl::Status Agent::BuildTls() {
+  // The token opens everything; no machine needs it that has a certificate of its own.
+  if (config_.tls.empty()) {
+    if (config_.token_file.empty()) return absl::OkStatus();
+    MUSTER_ASSIGN_OR_RETURN(token_, ReadTokenFile(config_.token_file));
+    return absl::OkStatus();
+  }
+  MUSTER_ASSIGN_OR_RETURN(tls_,
+                          TlsWatcher::Start(fs_, clock_, config_.tls, DataPath("tls-in-use")));
+  if (GuardsHttp(config_)) {
+    const TlsFiles http{config_.tls.ca, config_.http_cert, config_.tls.key};
+    MUSTER_ASSIGN_OR_RETURN(http_tls_,
+                            TlsWatcher::Start(fs_, clock_, http, DataPath("http-tls-in-use")));
+  }
+  if (!config_.renew_certificate) return absl::OkStatus();
+  renewer_ = std::make_unique<CertificateRenewer>(
+      fs_, clock_, config_.tls, config_.http_cert,
+      [this](const std::string& request) -> absl::StatusOr<CertificateRenewer::Renewed> {
+        MUSTER_ASSIGN_OR_RETURN(IssuedCertificate issued,
+                                RenewBy(config_.controller, config_.tls, request));
+        return CertificateRenewer::Renewed{std::move(issued.certificate),
+                                           std::move(issued.http_certificate)};
+      });
+  return absl::OkStatus();
+}
+
+absl::Status Agent::BuildHttp() {
+  HttpServer::Options http;
+  http.listen = config_.http_listen;
+  if (http_tls_ != nullptr) {
+    http.identity_file = http_tls_->files().cert;
+    MUSTER_ASSIGN_OR_RETURN(http.token, ReadTokenFile(config_.scrape_token_file));
+  }
+  auto handlers = DaemonHandlers(
+      {&families_}, [] { return absl::OkStatus(); },
+      [this]() -> absl::Status {
+        if (connected_) return absl::OkStatus();
+        return absl::UnavailableError("no session with the controller");
+      });
+  MUSTER_ASSIGN_OR_RETURN(http_, HttpServer::Create(http, std::move(handlers)));
+  hello_.set_metrics_address(http_->address());
+  hello_.set_metrics_by_tls(http_tls_ != nullptr);
+  return absl::OkStatus();
+}
+
 absl::Status Agent::Build() {
   MUSTER_RETURN_IF_ERROR(fs_.MakeDirectories(config_.data_dir));
   // Absolute and without links: ranks are found again by the folder's name.
@@ -134,36 +180,10 @@ absl::Status Agent::Build() {
   const bool is_own = ::stat(config_.data_dir.c_str(), &info) == 0 && info.st_uid == ::geteuid() &&
                       (info.st_mode & S_ISVTX) == 0;
   if (is_own) ::chmod(config_.data_dir.c_str(), 0700);
-  if (!config_.tls.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(tls_,
-                            TlsWatcher::Start(fs_, clock_, config_.tls, DataPath("tls-in-use")));
-    if (config_.renew_certificate) {
-      renewer_ = std::make_unique<CertificateRenewer>(
-          fs_, clock_, config_.tls,
-          [this](const std::string& request) -> absl::StatusOr<std::string> {
-            MUSTER_ASSIGN_OR_RETURN(IssuedCertificate issued,
-                                    RenewBy(config_.controller, config_.tls, request));
-            return std::move(issued.certificate);
-          });
-    }
-  }
-  // The token opens everything; no machine needs it that has a certificate of its own.
-  if (!config_.token_file.empty() && config_.tls.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(token_, ReadTokenFile(config_.token_file));
-  }
+  MUSTER_RETURN_IF_ERROR(BuildTls());
   MUSTER_ASSIGN_OR_RETURN(loop_, EventLoop::Create(clock_));
   MUSTER_RETURN_IF_ERROR(BuildHello());
-  HttpServer::Options http;
-  http.listen = config_.http_listen;
-  MUSTER_ASSIGN_OR_RETURN(
-      http_, HttpServer::Create(http, DaemonHandlers(
-                                          {&families_}, [] { return absl::OkStatus(); },
-                                          [this]() -> absl::Status {
-                                            if (connected_) return absl::OkStatus();
-                                            return absl::UnavailableError(
-                                                "no session with the controller");
-                                          })));
-  hello_.set_metrics_address(http_->address());
+  MUSTER_RETURN_IF_ERROR(BuildHttp());
   energy_ = std::make_unique<EnergyMeter>(
       nvml_.get(), std::vector<v1::Slot>(hello_.slots().begin(), hello_.slots().end()));
   metrics_ = std::make_unique<AgentMetrics>(families_, clock_, nvml_.get(), hello_);
@@ -208,13 +228,13 @@ absl::Status Agent::Build() {
 
   uint64_t seed = 0;
   for (const char byte : hello_.incarnation()) seed = SplitMix64(seed ^ static_cast<uint8_t>(byte));
-  MUSTER_ASSIGN_OR_RETURN(const std::string host, HostOf(config_.controller));
+  MUSTER_ASSIGN_OR_RETURN(const HostPort controller, ParseHostPort(config_.controller));
   keeper_ = std::make_unique<HeartbeatKeeper>(clock_);
   SessionHandler& handler = *this;
   session_ = std::make_unique<Session>(*loop_, MakeGrpcControl(*loop_, ControllerChannel(), token_),
                                        families_, handler,
                                        SessionOptions{.hello = hello_,
-                                                      .near = IsLoopback(host),
+                                                      .near = IsLoopback(controller.host),
                                                       .seed = seed,
                                                       .controller = identity_->controller(),
                                                       .keeper = keeper_.get()});
@@ -282,8 +302,8 @@ absl::Status Agent::BuildHello() {
   }
   hello_.set_advertise_address(config_.advertise_address);
   if (config_.advertise_address.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(const std::string host, HostOf(config_.controller));
-    MUSTER_ASSIGN_OR_RETURN(const std::string address, AddressTowards(host));
+    MUSTER_ASSIGN_OR_RETURN(const HostPort controller, ParseHostPort(config_.controller));
+    MUSTER_ASSIGN_OR_RETURN(const std::string address, AddressTowards(controller.host));
     hello_.set_advertise_address(address);
   }
   return absl::OkStatus();
@@ -380,6 +400,10 @@ void Agent::WarnOfTrainer(const ToolResult& result) {
 void Agent::Tick() {
   supervisor_->Tick(session_->ControllerAway());
   metrics_->Refresh(*spool_, supervisor_->BusySlots());
+  if (tls_ != nullptr) {
+    families_.Set(metric::kWorkerCertificateExpiry,
+                  absl::ToDoubleSeconds(tls_->not_after() - absl::UnixEpoch()));
+  }
   ApproveOnceEmpty();
   loop_->After(kTick, [this] { Tick(); });
 }

@@ -66,6 +66,8 @@ class Agent final : private SessionHandler, private SupervisorSink {
   Agent(const AgentConfig& config, Clock& clock, FileSystem& fs)
       : config_(config), clock_(clock), fs_(fs) {}
   absl::Status Build();
+  absl::Status BuildTls();
+  absl::Status BuildHttp();
   absl::Status BuildHello();
   absl::Status BeginLife();
   absl::Status WriteEndpoints();
@@ -121,6 +123,7 @@ class Agent final : private SessionHandler, private SupervisorSink {
   FileSystem& fs_;
   std::unique_ptr<DataDirLock> lock_;
   std::unique_ptr<TlsWatcher> tls_;              // null: nothing is encrypted
+  std::unique_ptr<TlsWatcher> http_tls_;         // null: the HTTP port is not
   std::unique_ptr<CertificateRenewer> renewer_;  // null: somebody else renews it
   std::string token_;
   v1::Hello hello_;

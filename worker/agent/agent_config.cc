@@ -1,7 +1,5 @@
 #include "worker/agent/agent_config.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -9,14 +7,14 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/daemon/daemon_options.h"
+#include "common/os/host_name.h"
+#include "common/os/host_port.h"
 #include "common/os/loopback.h"
 #include "common/protocol/name_rule.h"
 #include "worker/agent/device/device_probe.h"
@@ -72,9 +70,17 @@ void DescribeOptions(CLI::App& app, AgentConfig& config) {
                  "the controller")
       ->type_name("IP");
   app.add_option("--http-listen", config.http_listen,
-                 "Address of /metrics and /healthz; port 0 picks one")
+                 "Address of /metrics and /healthz; port 0 picks one. Beyond loopback by TLS, and "
+                 "for who shows the scrape token")
       ->capture_default_str()
       ->type_name("HOST:PORT");
+  app.add_option("--http-cert", config.http_cert,
+                 "PEM file: a certificate for that port, for the key of --tls-key; `muster-worker "
+                 "join` writes it, and --renew-certificate renews it")
+      ->type_name("FILE");
+  app.add_option("--scrape-token-file", config.scrape_token_file,
+                 "File with the token that this port wants beyond loopback, mode 0600")
+      ->type_name("FILE");
   app.add_option("--trainer", config.trainer,
                  "The trainer's program; default: muster-trainer beside this one")
       ->type_name("FILE");
@@ -117,18 +123,6 @@ std::string BesideThisProgram(const char* name) {
   return error ? name : (self.parent_path() / name).string();
 }
 
-// `may_leave`: what goes over the address may go beyond loopback.
-absl::Status CheckAddress(absl::string_view flag, const std::string& address, bool may_leave,
-                          absl::string_view way_out) {
-  const absl::StatusOr<std::string> host = HostOf(address);
-  if (!host.ok())
-    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", host.status().message()));
-  if (may_leave || IsLoopback(*host)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      flag, ": ", address, " is not a loopback address, and nothing there would be encrypted; ",
-      way_out, " --insecure if the network itself is trusted"));
-}
-
 absl::Status CheckContainers(const AgentConfig& config) {
   const std::string& runtime = config.container_runtime;
   const bool named = runtime == "podman" || runtime == "apptainer";
@@ -157,11 +151,9 @@ absl::Status CheckContainers(const AgentConfig& config) {
 }  // namespace
 
 // "Node-7.example.org" -> "node-7".
-std::string HostName() {
-  char buffer[256] = {};
-  if (::gethostname(buffer, sizeof buffer - 1) != 0) return "";
+std::string DefaultWorkerName() {
   const std::vector<std::string> parts =
-      absl::StrSplit(absl::AsciiStrToLower(buffer), absl::MaxSplits('.', 1));
+      absl::StrSplit(absl::AsciiStrToLower(HostName()), absl::MaxSplits('.', 1));
   return parts.front();
 }
 
@@ -171,16 +163,10 @@ std::string CgroupName(const AgentConfig& config) {
   return absl::StrCat(config.name, "-", absl::Hex(hash, absl::kZeroPad16));
 }
 
-absl::StatusOr<std::string> HostOf(absl::string_view address) {
-  const size_t colon = address.rfind(':');
-  absl::string_view host = address.substr(0, colon == address.npos ? 0 : colon);
-  int port = -1;
-  bool good = colon != address.npos && absl::SimpleAtoi(address.substr(colon + 1), &port) &&
-              port >= 0 && port <= 65535;
-  const bool bracketed = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
-  good = good && !host.empty() && (bracketed || host.find_first_of(":[]") == host.npos);
-  if (!good) return absl::InvalidArgumentError(absl::StrCat("`", address, "` is not HOST:PORT"));
-  return std::string(host);
+bool GuardsHttp(const AgentConfig& config) {
+  const absl::StatusOr<HostPort> listen = ParseHostPort(config.http_listen);
+  return listen.ok() && !IsLoopback(listen->host) && !config.http_cert.empty() &&
+         !config.scrape_token_file.empty();
 }
 
 absl::Status CheckAgentConfig(const AgentConfig& config) {
@@ -188,11 +174,16 @@ absl::Status CheckAgentConfig(const AgentConfig& config) {
   if (config.renew_certificate && config.tls.empty()) {
     return absl::InvalidArgumentError("--renew-certificate: needs --tls-ca, --tls-cert, --tls-key");
   }
-  MUSTER_RETURN_IF_ERROR(CheckAddress("--controller", config.controller,
-                                      config.insecure || !config.tls.empty(),
-                                      "give --tls-ca, --tls-cert and --tls-key, or give"));
-  MUSTER_RETURN_IF_ERROR(
-      CheckAddress("--http-listen", config.http_listen, config.insecure, "give"));
+  MUSTER_RETURN_IF_ERROR(CheckAddressFlag("--controller", config.controller,
+                                          config.insecure || !config.tls.empty(),
+                                          "give --tls-ca, --tls-cert and --tls-key, or give"));
+  if (!config.http_cert.empty() && config.tls.empty()) {
+    return absl::InvalidArgumentError("--http-cert: needs --tls-ca, --tls-cert, --tls-key");
+  }
+  const bool guards = !config.http_cert.empty() && !config.scrape_token_file.empty();
+  MUSTER_RETURN_IF_ERROR(CheckAddressFlag(
+      "--http-listen", config.http_listen, config.insecure || guards,
+      "give --http-cert and --scrape-token-file, which `muster-worker join` writes, or give"));
   if (config.data_dir.empty()) return absl::InvalidArgumentError("--data-dir: is empty");
   if (!IsName(config.name)) {
     return absl::InvalidArgumentError(
@@ -233,7 +224,7 @@ absl::StatusOr<AgentCommandLine> ParseAgentCommandLine(int argc, const char* con
   DescribeOptions(app, config);
   MUSTER_ASSIGN_OR_RETURN(result.text, ParseDaemonOptions(app, argc, argv));
   if (!result.text.empty()) return result;
-  if (config.name.empty()) config.name = HostName();
+  if (config.name.empty()) config.name = DefaultWorkerName();
   if (config.trainer.empty()) config.trainer = BesideThisProgram("muster-trainer");
   if (config.data_tool.empty()) config.data_tool = BesideThisProgram("muster-data");
   if (config.container_init.empty()) config.container_init = BesideThisProgram("muster-init");

@@ -29,8 +29,10 @@ struct AgentConfig {
   std::map<std::string, std::string> labels;
   std::string advertise_address;  // default: of the route to the controller
   std::string http_listen = "127.0.0.1:0";
-  std::string trainer;    // default: muster-trainer beside this program
-  std::string data_tool;  // muster-data; default: beside this program. No flag
+  std::string http_cert;          // of that port, for the key of `tls`
+  std::string scrape_token_file;  // what it wants beyond loopback
+  std::string trainer;            // default: muster-trainer beside this program
+  std::string data_tool;          // muster-data; default: beside this program. No flag
   absl::Duration stop_grace = absl::Seconds(30);  // from SIGTERM to the end of the last rank
   uint64_t spool_max_bytes = 256ull << 20;
   // From SIGKILL until a rank that lives on is called unkillable, and the worker is drained. No
@@ -66,6 +68,9 @@ struct AgentCommandLine {
 // beyond loopback without `insecure`.
 absl::StatusOr<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv);
 
+// Whether the HTTP port is beyond loopback, by TLS and for who shows the scrape token.
+bool GuardsHttp(const AgentConfig& config);
+
 // What ParseAgentCommandLine checks, for a config made by hand.
 absl::Status CheckAgentConfig(const AgentConfig& config);
 
@@ -74,9 +79,7 @@ absl::Status CheckAgentConfig(const AgentConfig& config);
 // without links.
 std::string CgroupName(const AgentConfig& config);
 
-// "host" of "host:port" or "[v6]:port"; INVALID_ARGUMENT for anything else.
-absl::StatusOr<std::string> HostOf(absl::string_view address);
+// The host's name, without its domain and in lower case; empty: it has none.
+std::string DefaultWorkerName();
 
-// Of this machine, without its domain and in lower case; empty: it has none.
-std::string HostName();
 }  // namespace muster::worker

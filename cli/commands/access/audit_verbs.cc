@@ -122,7 +122,7 @@ void AddAudit(CLI::App& app, Session& session, Verb& verb) {
   verify->add_option(
       "--head", flags->head,
       "a ROW:HASH that this told earlier: then the record cannot have been made anew "
-      "as a whole, either");
+      "as a whole, either; exit code 3: the row was dropped to bound the size");
   verify->callback([flags, &session, &verb] {
     verb = [flags, &session] { return VerifyAudit(*flags, session); };
   });

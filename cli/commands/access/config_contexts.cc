@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/commands/access/access_verbs.h"
 #include "cli/session/saved_contexts.h"
 #include "common/base/status_macros.h"
@@ -29,7 +30,7 @@ absl::StatusOr<std::map<std::string, SavedContext>> AllContexts(const ContextCon
   std::map<std::string, SavedContext> all = config.contexts;
   absl::StatusOr<SavedContext> local = LoadContext(session.host(), session.fs());
   if (local.ok()) all[kLocalContext] = *std::move(local);
-  if (absl::IsInvalidArgument(local.status())) return local.status();
+  if (!local.ok() && !absl::IsNotFound(local.status())) return local.status();
   return all;
 }
 
@@ -94,14 +95,30 @@ absl::StatusOr<ExitCode> SetContext(const ConfigFlags& flags, Session& session) 
     return absl::InvalidArgumentError("give the controller's address with --addr");
   }
   SavedContext& context = config.contexts[flags.name];
+  const SavedContext former = context;
   if (!given.address.empty()) {
     MUSTER_RETURN_IF_ERROR(CheckAddress(given.address));
-    context.address = given.address;
+    // What was given for one address is not for another.
+    if (given.address != former.address) context = {.address = given.address};
   }
   if (!given.token_file.empty()) context.token_file = given.token_file;
   if (!given.ca_file.empty()) context.ca_file = given.ca_file;
   if (given.insecure) context.insecure = true;
   MUSTER_RETURN_IF_ERROR(SaveContexts(session.host(), session.fs(), config));
+  std::vector<std::string> cleared;
+  if (context.token_file.empty() && !former.token_file.empty()) {
+    cleared.push_back(absl::StrCat("--token-file ", former.token_file));
+  }
+  if (context.ca_file.empty() && !former.ca_file.empty()) {
+    cleared.push_back(absl::StrCat("--ca-file ", former.ca_file));
+  }
+  if (!context.insecure && former.insecure) cleared.push_back("--insecure");
+  if (!cleared.empty()) {
+    session.Say(absl::StrCat("context ", flags.name, " had for ", former.address,
+                             " and has no more: ", absl::StrJoin(cleared, " "), "; give it for ",
+                             context.address, ", or log in there: muster login ", context.address,
+                             " --name ", flags.name));
+  }
   session.PrintOne(absl::StrCat("context ", flags.name, ": ", is_new ? "made" : "changed", "\n"),
                    {{"name", flags.name}}, "name");
   return ExitCode::kDone;
@@ -112,15 +129,11 @@ absl::StatusOr<ExitCode> DeleteContext(const ConfigFlags& flags, Session& sessio
   MUSTER_ASSIGN_OR_RETURN(ContextConfig config, LoadOrNone(session));
   const auto context = config.contexts.find(flags.name);
   if (context == config.contexts.end()) return NoSuchContext(flags.name);
-  MUSTER_ASSIGN_OR_RETURN(const std::string token, ContextTokenPath(session.host(), flags.name));
-  MUSTER_ASSIGN_OR_RETURN(const std::string ca, ContextCaPath(session.host(), flags.name));
+  const SavedContext gone = context->second;
   config.contexts.erase(context);
   if (config.current == flags.name) config.current.clear();
   // The token first: what is left behind by a crash in between is a context without one.
-  for (const std::string& path : {token, ca}) {
-    const absl::Status removed = session.fs().RemoveFile(path);
-    if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
-  }
+  MUSTER_RETURN_IF_ERROR(RemoveKept(session.host(), session.fs(), gone, config));
   MUSTER_RETURN_IF_ERROR(SaveContexts(session.host(), session.fs(), config));
   session.PrintOne(absl::StrCat("context ", flags.name,
                                 ": deleted, with its token here; an admin "

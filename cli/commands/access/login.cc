@@ -15,8 +15,6 @@
 namespace muster::cli {
 namespace {
 
-constexpr uint64_t kMaxCaBytes = 1 << 20;
-
 struct LoginFlags {
   std::string address;
   std::string name;
@@ -27,30 +25,6 @@ absl::StatusOr<std::string> TokenOf(const ContextFlags& context, Session& sessio
   MUSTER_ASSIGN_OR_RETURN(std::string token, ReadSecret(session.host(), "Token: "));
   MUSTER_RETURN_IF_ERROR(CheckTokenText(token));
   return token;
-}
-
-// Into files of the person's own, so that later calls need nothing else.
-absl::Status Keep(const std::string& name, const Endpoint& endpoint, Session& session) {
-  FileSystem& fs = session.fs();
-  absl::StatusOr<ContextConfig> config = LoadContexts(session.host(), fs);
-  if (absl::IsNotFound(config.status())) config = ContextConfig();
-  MUSTER_RETURN_IF_ERROR(config.status());
-  SavedContext context{.address = endpoint.address, .insecure = endpoint.insecure};
-  MUSTER_ASSIGN_OR_RETURN(context.token_file, ContextTokenPath(session.host(), name));
-  MUSTER_RETURN_IF_ERROR(
-      fs.MakeDirectories(context.token_file.substr(0, context.token_file.rfind('/'))));
-  MUSTER_RETURN_IF_ERROR(
-      WriteFileAtomically(fs, context.token_file, absl::StrCat(endpoint.token, "\n"), 0600));
-  if (!endpoint.ca_file.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(const std::string ca, fs.ReadFile(endpoint.ca_file, kMaxCaBytes));
-    MUSTER_ASSIGN_OR_RETURN(context.ca_file, ContextCaPath(session.host(), name));
-    MUSTER_RETURN_IF_ERROR(
-        fs.MakeDirectories(context.ca_file.substr(0, context.ca_file.rfind('/'))));
-    MUSTER_RETURN_IF_ERROR(WriteFileAtomically(fs, context.ca_file, ca, 0600));
-  }
-  config->contexts[name] = std::move(context);
-  config->current = name;
-  return SaveContexts(session.host(), fs, *config);
 }
 
 absl::StatusOr<ExitCode> RunLogin(const LoginFlags& flags, Session& session) {
@@ -74,7 +48,7 @@ absl::StatusOr<ExitCode> RunLogin(const LoginFlags& flags, Session& session) {
   const Client client(endpoint);
   MUSTER_ASSIGN_OR_RETURN(const v1::WhoAmIResponse who,
                           client.Call(&Access::WhoAmI, v1::WhoAmIRequest(), session.timeout()));
-  MUSTER_RETURN_IF_ERROR(Keep(name, endpoint, session));
+  MUSTER_RETURN_IF_ERROR(KeepContext(session.host(), session.fs(), name, endpoint));
   Json json = ToJson(who);
   json["context"] = name;
   json["address"] = endpoint.address;

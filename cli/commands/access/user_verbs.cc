@@ -17,6 +17,7 @@ struct UserFlags {
   std::string user;
   std::string project;
   std::string role;
+  bool reuse_name = false;
 };
 
 absl::StatusOr<ExitCode> ListUsers(Session& session) {
@@ -48,6 +49,7 @@ void Tell(Session& session, const std::string& line, const Json& json) {
 absl::StatusOr<ExitCode> RunAddUser(const UserFlags& flags, Session& session) {
   v1::AddUserRequest request;
   request.set_user(flags.user);
+  request.set_reuse_name(flags.reuse_name);
   MUSTER_ASSIGN_OR_RETURN(const v1::AddUserResponse added,
                           SendChange(session, &Access::AddUser, request));
   Tell(
@@ -123,7 +125,9 @@ void AddUser(CLI::App& app, Session& session, Verb& verb) {
     });
     return one;
   };
-  add("add", "a new one, who may do nothing yet", &RunAddUser);
+  add("add", "a new one, who may do nothing yet", &RunAddUser)
+      ->add_flag("--reuse-name", flags->reuse_name,
+                 "also a name of one who was taken out, whose jobs become theirs");
   add("rm", "take one out, with their tokens; their jobs go on", &RunRemoveUser);
   CLI::App* grant = add("grant", "give a role in a project", &RunGrant);
   grant

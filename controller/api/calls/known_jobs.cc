@@ -114,11 +114,9 @@ absl::StatusOr<const Job*> KnownJobs::FindTask(const v1::JobRef::ArrayTask& task
 
 absl::StatusOr<const Job*> KnownJobs::Find(const v1::JobRef& ref) {
   const Job* job = nullptr;
-  bool was_there = false;
   switch (ref.by_case()) {
     case v1::JobRef::kId: {
       MUSTER_ASSIGN_OR_RETURN(job, Find(ref.id()));
-      was_there = snapshot_->IsForgottenOrArchived(ref.id());
       break;
     }
     case v1::JobRef::kName: {
@@ -127,14 +125,22 @@ absl::StatusOr<const Job*> KnownJobs::Find(const v1::JobRef& ref) {
     }
     case v1::JobRef::kTask: {
       MUSTER_ASSIGN_OR_RETURN(job, FindTask(ref.task()));
-      was_there = snapshot_->IsForgottenOrArchived(ref.task().array_id());
       break;
     }
     case v1::JobRef::BY_NOT_SET:
       return absl::InvalidArgumentError("job: give its id or its name");
   }
-  if (job != nullptr) return job;
-  if (was_there) {
+  if (job == nullptr) return NoSuchJob(ref);
+  return job;
+}
+
+absl::Status KnownJobs::NoSuchJob(const v1::JobRef& ref) const {
+  if (may_read_ != nullptr) {
+    return absl::NotFoundError(absl::StrCat(
+        NameOf(ref), ": no such job, or none that you may read; `muster ls` lists them, but for ",
+        "those that ended long ago and were forgotten"));
+  }
+  if (snapshot_->IsForgottenOrArchived(ref.has_task() ? ref.task().array_id() : ref.id())) {
     return absl::NotFoundError(absl::StrCat(
         NameOf(ref), ": no such job any more: it ended long ago and was forgotten (musterd's ",
         "--forget-ended-after and --max-ended-jobs), or history.db was lost since"));

@@ -39,6 +39,9 @@ class KnownJobs {
 
   // INVALID_ARGUMENT: the reference names none. NOT_FOUND.
   absl::StatusOr<const Job*> Find(const v1::JobRef& ref);
+  // What Find says of one that is not there; by what may be read the same for all of them, so that
+  // it fits one that may not.
+  absl::Status NoSuchJob(const v1::JobRef& ref) const;
   // By its id; null: there is none.
   absl::StatusOr<const Job*> Find(uint64_t id);
   absl::StatusOr<const Checkpoint*> FindCheckpoint(uint64_t id);

@@ -7,9 +7,10 @@ namespace muster::controller {
 namespace {
 
 absl::Status CheckReadsById(CallGate& gate, const Caller& caller, KnownJobs& jobs, uint64_t id) {
-  MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(id));
-  // What is not there is the engine's to refuse.
-  return job == nullptr ? absl::OkStatus() : gate.CheckReads(caller, *job);
+  v1::JobRef ref;
+  ref.set_id(id);
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(ref));
+  return gate.CheckReads(caller, *job, jobs.NoSuchJob(ref));
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace muster::controller {
 
-// As KnownJobs::LoadReferred; besides PERMISSION_DENIED: one is of a project that `caller` does not
-// read. A name that it begins from becomes the id of the job that it stands for.
+// As KnownJobs::LoadReferred; besides NOT_FOUND: one is not there, or is of a project that `caller`
+// does not read. A name that it begins from becomes the id of the job that it stands for.
 absl::Status LoadReadable(CallGate& gate, const Caller& caller, KnownJobs& jobs, SubmitJob& event);
 
 }  // namespace muster::controller

@@ -92,7 +92,7 @@ absl::StatusOr<Caller> CallGate::Enter(grpc::ServerContextBase& context, absl::s
     RecordDenial(known.get(), caller.method->method, "", "", status);
     return status;
   }
-  if (access_ != nullptr && caller.method->changes) MUSTER_RETURN_IF_ERROR(access_->CanRecord());
+  if (caller.method->changes) MUSTER_RETURN_IF_ERROR(CanRecord());
   return caller;
 }
 
@@ -105,11 +105,12 @@ absl::Status CallGate::CheckProject(const Caller& caller, const std::string& pro
   return status;
 }
 
-absl::Status CallGate::CheckJob(const Caller& caller, const Job& job) {
+absl::Status CallGate::CheckJob(const Caller& caller, const Job& job, const absl::Status& missing) {
   const std::string& project = job.settings->project;
   const absl::Status status = CheckJobOf(*caller.method, *caller.principal, project, job.owner);
   if (status.ok()) return status;
   RecordDenial(caller.principal.get(), caller.method->method, project, ObjectOf(job), status);
+  if (caller.principal->RoleIn(project) == Role::kNone) return missing;
   return absl::PermissionDeniedError(absl::StrCat(
       ObjectOf(job),
       caller.method->scope == Scope::kOwnJob && !job.owner.empty() ? absl::StrCat(" of ", job.owner)
@@ -125,19 +126,26 @@ absl::Status CallGate::CheckAdmin(const Caller& caller, const std::string& objec
   return status;
 }
 
-absl::Status CallGate::CheckReads(const Caller& caller, const Job& job) {
+absl::Status CallGate::CheckReads(const Caller& caller, const Job& job,
+                                  const absl::Status& missing) {
   const std::string& project = job.settings->project;
   const absl::Status status = CheckRole(*caller.principal, Role::kViewer, project);
   if (status.ok()) return status;
   RecordDenial(caller.principal.get(), caller.method->method, project, ObjectOf(job), status);
-  return absl::PermissionDeniedError(absl::StrCat(ObjectOf(job), ": ", status.message()));
+  return missing;
+}
+
+absl::StatusOr<Caller> CallGate::Again(const Caller& caller) const {
+  Caller now = caller;
+  if (access_ == nullptr) return now;
+  MUSTER_ASSIGN_OR_RETURN(now.principal, access_->authenticator().Again(*caller.principal));
+  MUSTER_RETURN_IF_ERROR(CheckMethod(*now.method, *now.principal));
+  return now;
 }
 
 absl::Status CallGate::CheckAgain(const Caller& caller, const std::string& project) const {
-  if (access_ == nullptr) return absl::OkStatus();
-  MUSTER_ASSIGN_OR_RETURN(const auto now, access_->authenticator().Again(*caller.principal));
-  MUSTER_RETURN_IF_ERROR(CheckMethod(*caller.method, *now));
-  return project.empty() ? absl::OkStatus() : CheckRole(*now, caller.method->least, project);
+  MUSTER_ASSIGN_OR_RETURN(const Caller now, Again(caller));
+  return project.empty() ? absl::OkStatus() : CheckRole(*now.principal, now.method->least, project);
 }
 
 MayRead CallGate::ReadsOf(const Caller& caller) const {
@@ -165,6 +173,22 @@ void CallGate::RecordChange(const Caller& caller, const std::string& project,
                             const std::string& object, std::function<void()> done) {
   if (access_ == nullptr) return done();
   access_->Record(EntryOf(caller, project, object), std::move(done));
+}
+
+absl::Status CallGate::CanRecord() const {
+  return access_ == nullptr ? absl::OkStatus() : access_->CanRecord();
+}
+
+void CallGate::RecordJoin(const std::string& object, const absl::Status& outcome,
+                          std::function<void()> done) {
+  constexpr char kMethod[] = "EnrollService/Enroll";
+  // Of one outcome, so that refused joins are of one kind (audit_fold.h).
+  if (absl::IsPermissionDenied(outcome) || absl::IsAlreadyExists(outcome)) {
+    RecordDenial(nullptr, kMethod, "", object, absl::PermissionDeniedError(outcome.message()));
+  }
+  if (access_ == nullptr || !outcome.ok()) return done();
+  access_->Record({.time = clock_.Now(), .method = kMethod, .object = object, .outcome = "OK"},
+                  std::move(done));
 }
 
 void CallGate::RecordDenial(const Principal* caller, absl::string_view method,

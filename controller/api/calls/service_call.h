@@ -74,19 +74,27 @@ class CallGate {
   // Once the request has named what it is about. PERMISSION_DENIED, which is recorded.
   absl::Status CheckProject(const Caller& caller, const std::string& project,
                             const std::string& object = "");
-  absl::Status CheckJob(const Caller& caller, const Job& job);
+  // `missing`: what one hears who has no role in the job's project, as if the job were not there.
+  absl::Status CheckJob(const Caller& caller, const Job& job, const absl::Status& missing);
   // For what only those may do who may do all there is.
   absl::Status CheckAdmin(const Caller& caller, const std::string& object);
-  // Reading `job` on the way to something else.
-  absl::Status CheckReads(const Caller& caller, const Job& job);
-  // The same as Enter and CheckProject later on, by what is true then; is not recorded. Empty
-  // project: it does not matter.
+  // Reading `job` on the way to something else; `missing`: the caller may not.
+  absl::Status CheckReads(const Caller& caller, const Job& job, const absl::Status& missing);
+  // The same caller later on, by what is true then, as Enter lets them in; is not recorded.
+  absl::StatusOr<Caller> Again(const Caller& caller) const;
+  // Likewise, with CheckProject. Empty project: it does not matter.
   absl::Status CheckAgain(const Caller& caller, const std::string& project) const;
   // As of each time that it is asked; null: everything.
   MayRead ReadsOf(const Caller& caller) const;
   // `done` runs once what `caller` changed is on record.
   void RecordChange(const Caller& caller, const std::string& project, const std::string& object,
                     std::function<void()> done);
+  // RESOURCE_EXHAUSTED: changes cannot be recorded now, so that none may be made.
+  absl::Status CanRecord() const;
+  // What became of a machine that wants to join, which shows no user's token. `done` runs once a
+  // join is on record, and at once where it was refused.
+  void RecordJoin(const std::string& object, const absl::Status& outcome,
+                  std::function<void()> done);
   // Of what the caller asks; without a record.
   AuditEntry EntryOf(const Caller& caller, const std::string& project,
                      const std::string& object) const;

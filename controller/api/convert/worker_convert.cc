@@ -66,8 +66,9 @@ bool IsHost(absl::string_view text) {
   return text.size() <= kMaxTextBytes && (is(text, ".-_") || is(text, ":.%"));
 }
 
-// HOST:PORT, where Prometheus will look for it: /sd shows it as it stands. An agent that listens on
-// all addresses is found at the one that it advertises. Empty: it has none.
+// HOST:PORT, where Prometheus will look for it, behind "https://" where the agent speaks TLS there.
+// An agent that listens on all addresses is found at the one that it advertises. Empty: it has
+// none.
 absl::StatusOr<std::string> MetricsAddressOf(const v1::Hello& hello) {
   const absl::string_view text = hello.metrics_address();
   if (text.empty()) return "";
@@ -81,8 +82,9 @@ absl::StatusOr<std::string> MetricsAddressOf(const v1::Hello& hello) {
   if ((host == "0.0.0.0" || host == "::") && !hello.advertise_address().empty()) {
     host = hello.advertise_address();
   }
-  return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", port)
-                                      : absl::StrCat(host, ":", port);
+  const std::string address = absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", port)
+                                                           : absl::StrCat(host, ":", port);
+  return hello.metrics_by_tls() ? absl::StrCat("https://", address) : address;
 }
 
 std::string Cut(absl::string_view text) { return CutUtf8(text, kMaxMessageBytes); }

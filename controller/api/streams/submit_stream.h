@@ -58,7 +58,8 @@ class SubmitStream final : public TwoWayStream<v1::SubmitJobsRequest, v1::Submit
   absl::Status StillAllowed() const override {
     return caller_.principal == nullptr ? absl::OkStatus() : gate_.CheckAgain(caller_, "");
   }
-  absl::StatusOr<Engine::Posted> PostedOf(v1::SubmitRequest& submit, KnownJobs& jobs);
+  absl::StatusOr<Engine::Posted> PostedOf(const Caller& caller, v1::SubmitRequest& submit,
+                                          KnownJobs& jobs);
   void Answered(const std::shared_ptr<Batch>& batch);
 
   Engine& engine_;

@@ -47,7 +47,7 @@ struct WorkerFacts {
   uint32_t cpus = 0;
   uint64_t memory_bytes = 0;
   std::string advertise_address;
-  std::string metrics_address;
+  std::string metrics_address;  // HOST:PORT, behind "https://" where it speaks TLS
   bool allows_commands = false;                 // runs command jobs
   std::vector<std::string> container_runtimes;  // "podman", "apptainer": runs those with an image
 

@@ -8,14 +8,18 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "cli/commands/access/secret_prompt.h"
+#include "tests/cli/cli_run.h"
+#include "tests/support/faulty_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
 namespace muster::cli {
 namespace {
 
+using muster::testing::FaultyFileSystem;
 using muster::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -90,6 +94,50 @@ TEST_F(SavedContextsTest, WhatIsNotOursIsNamed) {
   EXPECT_OK(CheckContextName("muster.example.org"));
 }
 
+TEST_F(SavedContextsTest, AFileOfContextsThatCannotBeReadIsAnErrorAndNotNone) {
+  FileSystem& fs = PosixFileSystem();
+  for (const char* name : {"config.json", "context.json"}) {
+    const std::string path = dir_ / "config/muster/" + name;
+    ASSERT_OK(fs.MakeDirectories(path));  // a folder: root reads all files
+    EXPECT_THAT(Find(), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(path)));
+    ASSERT_OK(fs.RemoveTree(path));
+  }
+  EXPECT_OK(Find());
+}
+
+// At each moment in which a login may be killed.
+TEST_F(SavedContextsTest, ALoginThatIsCutOffLeavesEachAddressWithItsOwnToken) {
+  FileSystem& fs = PosixFileSystem();
+  const std::string ca = dir_ / "ca.pem";
+  ASSERT_OK(WriteFileAtomically(fs, ca, "certificates"));
+  const auto kept = [&] { return LoadContexts(host_, fs)->contexts.at("here"); };
+  bool is_whole = false;
+  for (int n = 1; !is_whole; ++n) {
+    ASSERT_OK(KeepContext(host_, fs, "here", {.address = "a:1", .ca_file = ca, .token = "of-a"}));
+    FaultyFileSystem faulty(fs);
+    faulty.FailAt(n, absl::UnavailableError("killed"), 1000);
+    is_whole = KeepContext(host_, faulty, "here", {.address = "b:1", .token = "of-b"}).ok();
+    const std::string token = *fs.ReadFile(kept().token_file, 100);
+    EXPECT_EQ(token, kept().address == "a:1" ? "of-a\n" : "of-b\n") << n;
+    EXPECT_EQ(kept().ca_file.empty(), kept().address == "b:1") << n;
+  }
+}
+
+TEST_F(SavedContextsTest, ALoginRemovesWhatTheOneBeforeKeptUnlessAnotherContextNamesIt) {
+  FileSystem& fs = PosixFileSystem();
+  ASSERT_OK(KeepContext(host_, fs, "here", {.address = "a:1", .token = "first"}));
+  ContextConfig config = *LoadContexts(host_, fs);
+  const std::string first = config.contexts["here"].token_file;
+  ASSERT_OK(KeepContext(host_, fs, "here", {.address = "a:1", .token = "second"}));
+  EXPECT_FALSE(*fs.Exists(first));
+  config = *LoadContexts(host_, fs);
+  const std::string second = config.contexts["here"].token_file;
+  config.contexts["there"] = config.contexts["here"];
+  ASSERT_OK(SaveContexts(host_, fs, config));
+  ASSERT_OK(KeepContext(host_, fs, "here", {.address = "a:1", .token = "third"}));
+  EXPECT_TRUE(*fs.Exists(second));
+}
+
 TEST_F(SavedContextsTest, NoTokenGoesToAnotherMachineInPlainText) {
   for (const char* safe : {"127.0.0.1:1", "127.9.9.9:1", "localhost:1", "[::1]:1"}) {
     EXPECT_OK(CheckMaySend({.address = safe, .token = "t"})) << safe;
@@ -104,6 +152,28 @@ TEST_F(SavedContextsTest, NoTokenGoesToAnotherMachineInPlainText) {
     EXPECT_OK(CheckMaySend({.address = open, .token = "t", .insecure = true}));
     EXPECT_OK(CheckMaySend({.address = open}));
   }
+}
+
+TEST(SetContext, AnotherAddressGetsNothingThatWasGivenForTheOneBefore) {
+  testing::CliRun run;
+  const std::vector<std::string> set = {"config", "set-context", "lab"};
+  const auto with = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), set.begin(), set.end());
+    return run(flags);
+  };
+  ASSERT_EQ(
+      with({"--addr", "a:1", "--token-file", "/of-a", "--ca-file", "/ca-of-a", "--insecure"}).code,
+      0);
+  // The same one changes nothing else.
+  EXPECT_EQ(with({"--addr", "a:1"}).err, "");
+  EXPECT_THAT(run({"config", "view"}).out, AllOf(HasSubstr("/of-a"), HasSubstr("/ca-of-a")));
+  const testing::CliResult moved = with({"--addr", "b:1", "--ca-file", "/ca-of-b"});
+  EXPECT_EQ(moved.code, 0);
+  EXPECT_THAT(moved.err, AllOf(HasSubstr("--token-file /of-a"), HasSubstr("--insecure"),
+                               Not(HasSubstr("--ca-file")), HasSubstr("muster login b:1")));
+  EXPECT_THAT(run({"config", "view"}).out,
+              AllOf(HasSubstr("b:1"), HasSubstr("/ca-of-b"), HasSubstr("insecure: false"),
+                    Not(HasSubstr("of-a"))));
 }
 
 TEST_F(SavedContextsTest, ASecretIsTheFirstLine) {

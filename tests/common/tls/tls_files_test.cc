@@ -71,6 +71,15 @@ TEST_F(TlsFilesTest, RefusesAKeyThatOthersRead) {
   EXPECT_OK(Check(files_));
 }
 
+TEST_F(TlsFilesTest, APrivateKeyIsReadUnlessOthersCan) {
+  EXPECT_OK(ReadPrivateKey(PosixFileSystem(), files_.key));
+  ASSERT_EQ(::chmod(files_.key.c_str(), 0644), 0);
+  EXPECT_THAT(ReadPrivateKey(PosixFileSystem(), files_.key),
+              StatusIs(StatusCode::kPermissionDenied, HasSubstr("chmod 600")));
+  EXPECT_THAT(ReadPrivateKey(PosixFileSystem(), dir_ / "absent.key"),
+              StatusIs(StatusCode::kNotFound, HasSubstr("absent.key")));
+}
+
 TEST_F(TlsFilesTest, RefusesTheKeyOfAnother) {
   TlsFiles files = files_;
   files.key = certificates_.OfWorker("node-1").key;

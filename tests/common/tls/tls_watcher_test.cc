@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "common/tls/certificate_facts.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
 #include "tests/support/temp_dir.h"
@@ -41,6 +42,19 @@ TEST_F(TlsWatcherTest, CopiesWhatItChecked) {
   struct stat info = {};
   ASSERT_EQ(::stat(watcher_->files().key.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST_F(TlsWatcherTest, TellsWhenTheCertificateInUseEnds) {
+  Start();
+  const auto end_of = [&](const std::string& path) {
+    return ReadCertificateFacts(*fs_.ReadFile(path, 1 << 20))->not_after;
+  };
+  EXPECT_EQ(watcher_->not_after(), end_of(files_.cert));
+  const TlsFiles shorter = certificates_.OfWorker("shorter", absl::Now(), absl::Hours(2));
+  TestCertificates::Write(files_.key, *fs_.ReadFile(shorter.key, 1 << 20));
+  TestCertificates::Write(files_.cert, *fs_.ReadFile(shorter.cert, 1 << 20));
+  const absl::Time ends = end_of(shorter.cert);
+  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] { return watcher_->not_after() == ends; }));
 }
 
 TEST_F(TlsWatcherTest, FilesThatDoNotFitDoNotStart) {

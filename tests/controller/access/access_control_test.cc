@@ -156,7 +156,7 @@ TEST_F(AccessControlTest, OnAFullDiskNothingIsChanged) {
   int rows = 1;
   while (control_->CanRecord().ok() && rows < 1000) {
     std::promise<void> told;
-    AuditEntry entry = Entry(std::string(250, 'x'));
+    AuditEntry entry = Entry(absl::StrCat(rows, std::string(250, 'x')));
     entry.detail = std::string(500, 'y');
     control_->Record(std::move(entry), [&] { told.set_value(); });
     told.get_future().get();
@@ -188,6 +188,43 @@ TEST_F(AccessControlTest, NoTokenIsStored) {
     hash_found = hash_found || bytes.find(TokenHash(text)) != std::string::npos;
   }
   EXPECT_TRUE(hash_found);  // so that the search would find it
+}
+
+TEST_F(AccessControlTest, ARemovedUsersNameIsKnownInTheNextLife) {
+  Open();
+  ASSERT_OK(Add("anna"));
+  ASSERT_OK(Change([this](AccessTables& tables, AccessControl::Touched& touched) {
+    touched.users.push_back("anna");
+    return RemoveUser(tables, "anna", clock_.Now()).status();
+  }));
+  control_.reset();
+  Open();
+  EXPECT_THAT(Add("anna"), StatusIs(absl::StatusCode::kFailedPrecondition));
+  ASSERT_OK(Change([this](AccessTables& tables, AccessControl::Touched& touched) {
+    touched.users.push_back("anna");
+    return AddUser(tables, "anna", clock_.Now(), /*reuse_name=*/true).status();
+  }));
+  control_.reset();
+  Open();
+  EXPECT_EQ(control_->tables()->users.count("anna"), 1u);
+  EXPECT_TRUE(control_->tables()->removed.empty());
+}
+
+// Each is answered, the first once its row is durable; the others are counted.
+TEST_F(AccessControlTest, AChangeThatIsRepeatedIsCounted) {
+  Open();
+  constexpr int kTimes = 1000;
+  std::atomic<int> told = 0;
+  for (int i = 0; i < kTimes; ++i) {
+    control_->Record(Entry("job 1"), [&] { ++told; });
+  }
+  control_.reset();
+  EXPECT_EQ(told, kTimes);
+  Open();
+  const AuditPage page = Read();
+  ASSERT_EQ(page.rows.size(), 2u);
+  EXPECT_EQ(page.rows[0].entry.count, kTimes - 1u);
+  EXPECT_EQ(page.rows[1].entry.count, 1u);
 }
 
 }  // namespace

@@ -71,6 +71,13 @@ TEST_F(AccessRulesTest, ALiveTokensNameIsTakenAndADeadOnesIsNot) {
   EXPECT_THAT(RevokeToken(tables_, 99, kNow), StatusIs(absl::StatusCode::kNotFound));
 }
 
+TEST_F(AccessRulesTest, ATokenStaysRevokedWhenTheClockIsSetBack) {
+  ASSERT_OK_AND_ASSIGN(const uint64_t id, Make("laptop"));
+  EXPECT_TRUE(RevokeToken(tables_, id, kNow + absl::Hours(24)).value());
+  EXPECT_FALSE(tables_.tokens[id].IsLive(kNow));
+  EXPECT_FALSE(RevokeToken(tables_, id, kNow).value());
+}
+
 TEST_F(AccessRulesTest, TokensOfAUserAreBounded) {
   for (size_t i = 0; i < kMostLiveTokens; ++i) ASSERT_OK(Make(absl::StrCat("t", i)));
   EXPECT_THAT(Make("more"), StatusIs(absl::StatusCode::kResourceExhausted));
@@ -88,6 +95,18 @@ TEST_F(AccessRulesTest, AUserGoesWithTheirTokens) {
   EXPECT_EQ(RemoveUser(tables_, "anna", kNow).value(), 2u);
   EXPECT_TRUE(tables_.tokens.empty());
   EXPECT_THAT(RemoveUser(tables_, "anna", kNow), StatusIs(absl::StatusCode::kNotFound));
+}
+
+// Jobs are under their owner's name.
+TEST_F(AccessRulesTest, ANameOfARemovedUserIsGivenAgainOnlyWhenThatIsSaid) {
+  EXPECT_OK(RemoveUser(tables_, "anna", kNow));
+  EXPECT_THAT(AddUser(tables_, "anna", kNow),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("`muster user add anna --reuse-name`")));
+  EXPECT_TRUE(AddUser(tables_, "anna", kNow, /*reuse_name=*/true).value());
+  EXPECT_FALSE(AddUser(tables_, "anna", kNow).value());  // a repeat
+  EXPECT_OK(RemoveUser(tables_, "anna", kNow));
+  EXPECT_THAT(AddUser(tables_, "anna", kNow), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 }  // namespace

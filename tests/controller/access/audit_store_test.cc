@@ -168,5 +168,45 @@ TEST_F(AuditStoreTest, TextsFromOutsideAreCut) {
   EXPECT_OK(Verify());
 }
 
+// What was told of a row that was dropped since is held against where the record begins, or cannot
+// be held against anything.
+TEST_F(AuditStoreTest, ARowThatWasDroppedProvesNothing) {
+  Open(/*max_bytes=*/100'000);
+  for (int i = 0; i < 20; ++i) {
+    Write(100);
+    ASSERT_OK(store_->Trim());
+  }
+  ASSERT_OK_AND_ASSIGN(const AuditVerdict verdict, Verify());
+  const AuditPoint begin = verdict.begin;
+  ASSERT_GT(begin.seq, 1u);
+  EXPECT_OK(Verify(begin));
+  const std::string other(64, '0');
+  EXPECT_THAT(Verify({.seq = begin.seq, .hash = other}),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("made anew")));
+  EXPECT_THAT(Verify({.seq = begin.seq - 1, .hash = other}),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("was dropped")));
+}
+
+// Rows go while a walk is under way: those that it has seen were held against, the others were not.
+TEST_F(AuditStoreTest, ARowThatIsDroppedDuringTheWalkProvesNothing) {
+  Write(3 * AuditStore::kStep);
+  ASSERT_OK_AND_ASSIGN(const AuditPage page,
+                       store_->Read({.below = 2 * AuditStore::kStep, .most = 1}));
+  const AuditPoint known = {.seq = page.rows[0].seq, .hash = page.rows[0].hash};
+  const auto drop_most = [&] {
+    store_ = std::make_unique<AuditStore>(*db_, /*max_bytes=*/10'000);
+    ASSERT_OK(store_->Load());
+    for (int i = 0; i < 3; ++i) ASSERT_OK(store_->Trim());
+  };
+  AuditWalk walk;
+  ASSERT_OK(store_->Verify(known, walk));
+  AuditWalk seen = walk;
+  ASSERT_OK(store_->Verify(known, seen));
+  ASSERT_FALSE(seen.done);
+  drop_most();
+  EXPECT_THAT(store_->Verify(known, walk), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_OK(store_->Verify(known, seen));
+}
+
 }  // namespace
 }  // namespace muster::controller

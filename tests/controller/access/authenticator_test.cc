@@ -72,6 +72,16 @@ TEST_F(AuthenticatorTest, AnExpiredOrRevokedTokenIsToldWhatItIs) {
   EXPECT_EQ(known->user, "anna");
 }
 
+// It was revoked while the clock ran ahead.
+TEST_F(AuthenticatorTest, ATokenThatWasRevokedInTheFutureIsRevoked) {
+  ASSERT_OK_AND_ASSIGN(const auto anna, authenticator_.Authenticate("Bearer mst_abc"));
+  tables_.tokens[7].revoked = clock_.Now() + absl::Hours(24);
+  authenticator_.Publish(tables_);
+  EXPECT_THAT(Try("mst_abc"),
+              StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("was revoked on")));
+  EXPECT_THAT(authenticator_.Again(*anna), StatusIs(absl::StatusCode::kUnauthenticated));
+}
+
 TEST_F(AuthenticatorTest, GrantsActOnWhoWasLetInBefore) {
   ASSERT_OK_AND_ASSIGN(const auto before, authenticator_.Authenticate("Bearer mst_abc"));
   tables_.users["anna"].grants["vision"] = Role::kUser;

@@ -1,6 +1,9 @@
 // Bounds of what callers may ask at once, each by its exact code; docs/reliability.md lists them.
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <chrono>
+
 #include "common/base/version.h"
 #include "controller/api/streams/stream_pump.h"
 #include "tests/controller/api/api_fixture.h"
@@ -80,6 +83,34 @@ TEST_F(LimitsTest, TheStreamsOfAgentsAreBounded) {
   for (const auto& call : calls) {
     EXPECT_THAT(FromGrpc(call->stream->Finish()), StatusIs(absl::StatusCode::kUnavailable));
   }
+  server->Shutdown();
+}
+
+TEST_F(LimitsTest, ACertificateThatWasRevokedSinceTheHeadersWereCheckedOpensNoStream) {
+  CallGate gate(kToken, families_, clock_);
+  std::atomic<int> asked = 0;
+  WorkerService service(engine_, *ingest_, gate, WorkerService::kMaxStreams,
+                        [&](absl::string_view) {
+                          ++asked;
+                          return absl::PermissionDeniedError("revoked");
+                        });
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  const auto server = builder.BuildAndStart();
+  auto stub =
+      v1::WorkerService::NewStub(MakeChannel({.address = "127.0.0.1:" + std::to_string(port)}));
+  Context control, bulk;
+  for (Context* context : {&control, &bulk}) {
+    context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  }
+  EXPECT_THAT(FromGrpc(stub->Control(&control)->Finish()),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("revoked")));
+  EXPECT_THAT(FromGrpc(stub->Bulk(&bulk)->Finish()),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("revoked")));
+  EXPECT_EQ(asked, 2);
+  service.Stop();
   server->Shutdown();
 }
 

@@ -2,8 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#include <sys/stat.h>
 
 #include "common/protocol/join_token.h"
+#include "common/protocol/name_rule.h"
+#include "common/protocol/worker_server_name.h"
+#include "common/tls/openssl_types.h"
 #include "controller/setup/setup_command.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -64,6 +70,30 @@ class EnrollerTest : public ::testing::Test {
   SimulatedClock clock_;
   std::unique_ptr<Enroller> enroller_;
 };
+
+// Whether the certificate (PEM) may be used for `purpose`, one of OpenSSL's.
+bool IsFor(int purpose, const std::string& pem) {
+  const OwnedCertificate certificate(
+      PEM_read_bio_X509(BioOf(pem).get(), nullptr, nullptr, nullptr));
+  return X509_check_purpose(certificate.get(), purpose, /*ca=*/0) == 1;
+}
+
+TEST_F(EnrollerTest, AWorkersPortHasACertificateThatServesNothingElse) {
+  const Machine machine;
+  ASSERT_OK_AND_ASSIGN(const Enroller::Made made, Enroll(Token(1), "node-1", machine));
+  EXPECT_TRUE(IsFor(X509_PURPOSE_SSL_SERVER, made.http_certificate));
+  EXPECT_FALSE(IsFor(X509_PURPOSE_SSL_CLIENT, made.http_certificate));
+  EXPECT_TRUE(IsFor(X509_PURPOSE_SSL_CLIENT, made.certificate));
+  EXPECT_FALSE(IsFor(X509_PURPOSE_SSL_SERVER, made.certificate)) << "it could be the controller";
+  ASSERT_OK_AND_ASSIGN(const CertificateFacts facts, ReadCertificateFacts(made.http_certificate));
+  for (const std::string& name : facts.names) EXPECT_EQ(name, kWorkerServerName);
+  EXPECT_FALSE(IsName(kWorkerServerName)) << "no worker may be called so";
+  ASSERT_OK_AND_ASSIGN(const CertificateFacts own, ReadCertificateFacts(made.certificate));
+  EXPECT_EQ(facts.key_sha256, own.key_sha256);
+  ASSERT_OK_AND_ASSIGN(const Enroller::Made renewed,
+                       enroller_->Renew(made.certificate, machine.request));
+  EXPECT_TRUE(IsFor(X509_PURPOSE_SSL_SERVER, renewed.http_certificate));
+}
 
 TEST_F(EnrollerTest, AUseIsCountedOnceForEachMachineAcrossRestarts) {
   const JoinTokenText token = Token(2);
@@ -140,6 +170,35 @@ TEST_F(EnrollerTest, ARevokedNameNeedsANewKeyAndANewerToken) {
   EXPECT_OK(enroller_->CheckCertificate(back.certificate));
 }
 
+TEST_F(EnrollerTest, ARevocationHoldsForWhatWasMadeByAClockThatRanAhead) {
+  const Machine machine, fresh;
+  clock_.JumpWall(absl::Minutes(30));
+  const JoinTokenText before = Token(3);
+  ASSERT_OK_AND_ASSIGN(const Enroller::Made made, Enroll(before, "a", machine));
+  ASSERT_OK_AND_ASSIGN(const CertificateFacts facts, ReadCertificateFacts(made.certificate));
+  clock_.JumpWall(-absl::Minutes(30));
+  ASSERT_OK_AND_ASSIGN(const Enroller::Held held, enroller_->Revoke("a"));
+  EXPECT_FALSE(held.valid);
+  EXPECT_GE(*held.revoked, facts.not_before + kCertificateBackdate);
+  Restart();
+  EXPECT_THAT(Enroll(before, "a", fresh).status(),
+              StatusIs(StatusCode::kPermissionDenied, HasSubstr("needs a newer one")));
+  // Repeated it is no earlier, and a token that is made now is later than it.
+  ASSERT_OK_AND_ASSIGN(const Enroller::Held again, enroller_->Revoke("a"));
+  EXPECT_GE(*again.revoked, absl::FromUnixMillis(absl::ToUnixMillis(*held.revoked)));
+  EXPECT_OK(Enroll(Token(1), "a", fresh));
+}
+
+TEST_F(EnrollerTest, ANameThatWasRevokedFarInTheFutureGetsNoCertificateThatIsNotValidYet) {
+  clock_.JumpWall(absl::Hours(3));
+  ASSERT_OK(enroller_->Revoke("a"));
+  clock_.JumpWall(-absl::Hours(3));
+  const JoinTokenText token = Token(1);
+  EXPECT_THAT(Enroll(token, "a", {}).status(),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("another name")));
+  EXPECT_EQ(UsesOf(token), 0u);
+}
+
 TEST_F(EnrollerTest, ACertificateMadeByCertifyHoldsItsNameAndIsRevokedByIt) {
   const std::string out = dir_ / "node-7";
   const char* argv[] = {"musterd",         "certify", "node-7",   "--data-dir",
@@ -166,6 +225,26 @@ TEST_F(EnrollerTest, RenewsForTheNameAndKeyThatAreShown) {
   EXPECT_EQ(facts.names.front(), "a");
   EXPECT_THAT(enroller_->Renew(made.certificate, other.request).status(),
               StatusIs(StatusCode::kPermissionDenied, HasSubstr("another key")));
+}
+
+TEST_F(EnrollerTest, ACertificateOfSeveralWorkersIsNotRenewedForOneAlone) {
+  const std::string out = dir_ / "pool";
+  const char* argv[] = {"musterd",    "certify",         "node-1", "node-2",
+                        "--data-dir", data_dir_.c_str(), "--out",  out.c_str()};
+  ASSERT_OK(RunSetupCommand(8, argv, PosixFileSystem(), clock_.Now()));
+  const std::string shown = *PosixFileSystem().ReadFile(out + "/worker.pem", 1 << 20);
+  ASSERT_OK_AND_ASSIGN(const std::string key,
+                       ReadPrivateKey(PosixFileSystem(), out + "/worker.key"));
+  EXPECT_THAT(
+      enroller_->Renew(shown, *MakeSigningRequest(key)).status(),
+      StatusIs(StatusCode::kFailedPrecondition, HasSubstr("musterd certify node-1 node-2")));
+}
+
+TEST_F(EnrollerTest, TheCaKeyIsNotUsedWhereOthersReadIt) {
+  const std::string key = data_dir_ + "/tls/ca.key";
+  ASSERT_EQ(::chmod(key.c_str(), 0644), 0);
+  EXPECT_THAT(enroller_->Authority().status(),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("chmod 600")));
 }
 
 TEST_F(EnrollerTest, RefusesWhatDoesNotFit) {

@@ -72,6 +72,16 @@ TEST_F(SetupCommandTest, AFirstInitMakesWhatMusterdStartsWith) {
   EXPECT_FALSE(ServesUnencrypted(line.config));
 }
 
+TEST_F(SetupCommandTest, AKeyThatOthersReadIsNotUsed) {
+  ASSERT_OK(Init());
+  ASSERT_OK(Certify("node-1"));
+  for (const std::string& key : {dir_ / "node-1/worker.key", data_dir_ + "/tls/ca.key"}) {
+    ASSERT_EQ(::chmod(key.c_str(), 0644), 0);
+    EXPECT_THAT(Certify("node-1"), StatusIs(StatusCode::kPermissionDenied,
+                                            AllOf(HasSubstr(key), HasSubstr("chmod 600"))));
+  }
+}
+
 TEST_F(SetupCommandTest, AnotherInitKeepsTheCaTheTokenAndTheConfiguration) {
   ASSERT_OK(Init());
   const std::string token = Read(data_dir_ + "/token"), ca = Read(ServerFiles().ca);

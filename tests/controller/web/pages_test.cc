@@ -63,6 +63,26 @@ TEST(DiscoveryTest, APortOnAnotherMachinesLoopbackIsLeftOut) {
   EXPECT_EQ(json[0]["labels"]["worker"], "w2");
 }
 
+TEST(DiscoveryTest, APortThatSpeaksTlsIsToBeAskedByHttps) {
+  FakeEngine engine;
+  AddWorker(engine, 1, "w1", Presence::kReady);
+  AddWorker(engine, 2, "w2", Presence::kReady);
+  AddWorker(engine, 3, "w3", Presence::kReady);
+  engine.Publish([&](Snapshot& s) {
+    for (const uint64_t id : {1, 2}) {
+      auto worker = std::make_shared<Worker>(*s.workers.Find(id));
+      worker->facts.advertise_address = "10.0.0.7";
+      worker->facts.metrics_address = id == 1 ? "https://10.0.0.7:7073" : "https://127.0.0.1:7073";
+      s.workers.Put(id, worker);
+    }
+  });
+  const auto json = nlohmann::json::parse(DiscoveryJson(*engine.snapshot()));
+  ASSERT_EQ(json.size(), 2u) << "w2's port cannot be reached";
+  EXPECT_EQ(json[0]["targets"][0], "10.0.0.7:7073");
+  EXPECT_EQ(json[0]["labels"]["__scheme__"], "https");
+  EXPECT_FALSE(json[1]["labels"].contains("__scheme__"));
+}
+
 TEST(PageTest, NothingInlineAndNothingFromElsewhereRuns) {
   auto server = HttpServer::Create({}, PageHandlers());
   ASSERT_OK(server);
@@ -155,6 +175,39 @@ TEST(WebPagesTest, EveryPathAnswersTwoAtOnceTooAndReadinessFollowsItsParts) {
   EXPECT_EQ(client.Get("/readyz")->status, 503);
   EXPECT_EQ(client.Get("/healthz")->status, 200);
   EXPECT_EQ(client.Get("/nothing")->status, 404);
+}
+
+// Why it is not ready is for who may ask: it names files, databases and workers.
+TEST(WebPagesTest, StrangersHearOneWordOfItsReadiness) {
+  testing::TempDir dir;
+  RealClock clock;
+  FakeEngine engine;
+  MetricFamilies families(metric::kControllerDroppedTotal);
+  MetricsIngestOptions options;
+  options.path = dir / "metrics.db";
+  auto ingest = MetricsIngest::Open(std::move(options), clock);
+  ASSERT_OK(ingest);
+  WebPages pages({dir.path(), absl::Seconds(60), false}, engine, **ingest, families, clock);
+  std::atomic<bool> ready = false;
+  const auto is_ready = [&] {
+    return ready ? absl::OkStatus() : absl::UnavailableError("state.db: no");
+  };
+  const auto ask = [&](std::optional<std::string> details_token, const std::string& shown) {
+    ServedRequest request;
+    if (!shown.empty()) request.headers["authorization"] = shown;
+    return pages.Handlers(is_ready, std::move(details_token)).at("/readyz")(request);
+  };
+  EXPECT_EQ(ask(std::nullopt, "").body, "state.db: no\n");
+  EXPECT_EQ(ask("secret", "Bearer secret").body, "state.db: no\n");
+  for (const char* shown : {"", "Bearer ", "Bearer other", "Basic Og=="}) {
+    for (const char* token : {"secret", ""}) {
+      EXPECT_EQ(ask(token, shown).body, "unavailable\n") << shown;
+      EXPECT_EQ(ask(token, shown).status, 503) << shown;
+    }
+  }
+  ready = true;
+  EXPECT_EQ(ask("secret", "").body, "ok\n");
+  EXPECT_EQ(ask("secret", "").status, 200);
 }
 
 }  // namespace

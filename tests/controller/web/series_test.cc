@@ -68,6 +68,13 @@ std::shared_ptr<Job> TrainingJob(uint64_t id) {
   return job;
 }
 
+TEST_F(SeriesTest, TheEndOfTheCertificateIsShownWhereThereIsOne) {
+  EXPECT_THAT(Render(), Not(HasSubstr("muster_controller_certificate_expiry_time_seconds")));
+  inputs_.certificate_end = absl::FromUnixSeconds(1'700'001'000);
+  EXPECT_THAT(Render(),
+              HasSubstr("muster_controller_certificate_expiry_time_seconds 1700001000\n"));
+}
+
 TEST_F(SeriesTest, ARunningJobShowsWhatItReported) {
   Put(TrainingJob(7));
   engine_.Publish([](Snapshot& s) {
@@ -265,6 +272,50 @@ TEST_F(SeriesTest, CountersDoNotGoBackWhenJobsAreForgotten) {
   const std::string after = Render();
   for (const std::string& line : lines) EXPECT_THAT(after, HasSubstr(line));
   EXPECT_THAT(after, HasSubstr("muster_jobs{state=\"failed\"} 0\n"));
+}
+
+TEST_F(SeriesTest, TheLongestWaitBesideFreeSlotsIsOfJobsThatTheyCouldHold) {
+  engine_.Publish([](Snapshot& s) {
+    for (const uint64_t id : {1, 2}) {
+      auto worker = std::make_shared<Worker>();
+      worker->facts.pool = "default";
+      worker->facts.slots = {{0, SlotKind::kCpu, "cpu"}, {1, SlotKind::kCpu, "cpu"}};
+      worker->pulse.holders[1] = {9, 1, 0};
+      s.workers.Put(id, worker);
+    }
+  });
+  const auto wait = [&](uint64_t id, absl::Duration waited, const JobNeeds& needs,
+                        bool held = false) {
+    auto job = MakeJob(id, "waits", JobState::kPending);
+    job->attempt = 0;
+    job->submitted = inputs_.now - waited;
+    job->held = held;
+    auto settings = std::make_shared<JobSettings>(*job->settings);
+    settings->needs = needs;
+    job->settings = settings;
+    Put(job);
+  };
+  JobNeeds needs;
+  needs.pools = {{.name = "default", .after = {}}};
+  needs.min_ranks = 3;  // two slots are free
+  wait(11, absl::Seconds(60), needs);
+  needs.min_ranks = 1;
+  needs.slots_per_rank = 2;  // no worker has two
+  wait(12, absl::Seconds(50), needs);
+  needs.slots_per_rank = 1;
+  needs.slot_kind = SlotKind::kGpu;
+  wait(13, absl::Seconds(45), needs);
+  needs.slot_kind = SlotKind::kCpu;
+  wait(14, absl::Seconds(40), needs, /*held=*/true);
+  needs.pools[0].name = "other";
+  wait(15, absl::Seconds(35), needs);
+  EXPECT_THAT(Render(), HasSubstr("muster_queue_oldest_fitting_wait_seconds 0\n"));
+  needs.pools.push_back({.name = "default", .after = absl::Seconds(20)});
+  wait(16, absl::Seconds(15), needs);
+  EXPECT_THAT(Render(), HasSubstr("muster_queue_oldest_fitting_wait_seconds 0\n"));
+  wait(17, absl::Seconds(30), needs);
+  EXPECT_THAT(Render(), HasSubstr("muster_queue_oldest_fitting_wait_seconds 30\n"));
+  EXPECT_THAT(Render(), HasSubstr("muster_queue_oldest_wait_seconds 60\n"));
 }
 
 TEST_F(SeriesTest, TheQueueAndTheWorkersAreCounted) {

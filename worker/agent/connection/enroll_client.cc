@@ -46,8 +46,11 @@ absl::StatusOr<IssuedCertificate> EnrollBy(const std::string& address, const std
       v1::EnrollService::Stub(MakeChannel({.address = address, .tls = {.ca = ca_file}}))
           .Enroll(&context, message, &response);
   if (!status.ok()) return FromGrpc(status);
-  return IssuedCertificate{response.certificate(), absl::FromUnixMillis(response.not_after_ms()),
-                           response.worker_port()};
+  return IssuedCertificate{.certificate = response.certificate(),
+                           .not_after = absl::FromUnixMillis(response.not_after_ms()),
+                           .worker_port = response.worker_port(),
+                           .http_certificate = response.http_certificate(),
+                           .scrape_token = response.scrape_token()};
 }
 
 absl::StatusOr<IssuedCertificate> RenewBy(const std::string& address, const TlsFiles& tls,
@@ -61,7 +64,8 @@ absl::StatusOr<IssuedCertificate> RenewBy(const std::string& address, const TlsF
                                   .Renew(&context, message, &response);
   if (!status.ok()) return FromGrpc(status);
   return IssuedCertificate{.certificate = response.certificate(),
-                           .not_after = absl::FromUnixMillis(response.not_after_ms())};
+                           .not_after = absl::FromUnixMillis(response.not_after_ms()),
+                           .http_certificate = response.http_certificate()};
 }
 
 }  // namespace muster::worker

@@ -21,7 +21,9 @@ struct AuthorityWord {
 struct IssuedCertificate {
   std::string certificate;  // PEM
   absl::Time not_after;
-  uint32_t worker_port = 0;  // of the controller; 0: not said
+  uint32_t worker_port = 0;      // of the controller; 0: not said
+  std::string http_certificate;  // PEM, for the agent's HTTP port; empty: an older controller
+  std::string scrape_token;      // of a join: what that port is to want; empty: there is none
 };
 
 // `address`: HOST:PORT of the people's port. UNAVAILABLE: nobody answers there, or not by TLS.

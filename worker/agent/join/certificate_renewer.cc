@@ -25,10 +25,12 @@ absl::Time RenewalTime(absl::Time issued, absl::Time not_after) {
   return issued + 2 * ((not_after - issued) / 3);
 }
 
-CertificateRenewer::CertificateRenewer(FileSystem& fs, Clock& clock, TlsFiles files, Renew renew)
+CertificateRenewer::CertificateRenewer(FileSystem& fs, Clock& clock, TlsFiles files,
+                                       std::string http_cert, Renew renew)
     : fs_(fs),
       clock_(clock),
       files_(std::move(files)),
+      http_cert_(std::move(http_cert)),
       renew_(std::move(renew)),
       retry_(kFirstRetry),
       thread_("certificate", [this] { return Look(); }) {
@@ -44,15 +46,20 @@ absl::StatusOr<absl::Time> CertificateRenewer::Due() {
 absl::StatusOr<absl::Duration> CertificateRenewer::LookOnce() {
   MUSTER_ASSIGN_OR_RETURN(absl::Time due, Due());
   if (clock_.Now() >= due && clock_.SinceBoot() >= next_) {
-    MUSTER_ASSIGN_OR_RETURN(const std::string key, fs_.ReadFile(files_.key, kMaxCertificateBytes));
+    MUSTER_ASSIGN_OR_RETURN(const std::string key, ReadPrivateKey(fs_, files_.key));
     MUSTER_ASSIGN_OR_RETURN(const std::string request, MakeSigningRequest(key));
-    MUSTER_ASSIGN_OR_RETURN(const std::string certificate, renew_(request));
-    MUSTER_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificateFacts(certificate));
+    MUSTER_ASSIGN_OR_RETURN(const Renewed renewed, renew_(request));
+    MUSTER_ASSIGN_OR_RETURN(const CertificateFacts facts,
+                            ReadCertificateFacts(renewed.certificate));
     MUSTER_ASSIGN_OR_RETURN(const std::string own_key, KeyOfRequest(request));
     if (facts.key_sha256 != own_key) {
       return absl::InternalError("the controller's answer is no certificate for this agent's key");
     }
-    MUSTER_RETURN_IF_ERROR(WriteFileAtomically(fs_, files_.cert, certificate));
+    // The other one first: this one says when both are due.
+    if (!http_cert_.empty() && !renewed.http_certificate.empty()) {
+      MUSTER_RETURN_IF_ERROR(WriteFileAtomically(fs_, http_cert_, renewed.http_certificate));
+    }
+    MUSTER_RETURN_IF_ERROR(WriteFileAtomically(fs_, files_.cert, renewed.certificate));
     Log(LogLevel::kInfo, "certificate_renewed",
         {{"serial", facts.serial}, {"until", absl::FormatTime(facts.not_after)}});
     due = RenewalTime(facts.not_before + kCertificateBackdate, facts.not_after);

@@ -21,11 +21,17 @@ absl::Time RenewalTime(absl::Time issued, absl::Time not_after);
 
 class CertificateRenewer {
  public:
-  // Gives a certificate (PEM) for a signing request. It may wait, for a bounded time.
-  using Renew = std::function<absl::StatusOr<std::string>(const std::string& request)>;
+  struct Renewed {
+    std::string certificate;       // PEM
+    std::string http_certificate;  // for the HTTP port; empty: an older controller makes none
+  };
+  // Gives certificates for a signing request. It may wait, for a bounded time.
+  using Renew = std::function<absl::StatusOr<Renewed>(const std::string& request)>;
 
-  // `fs` and `clock` outlive it; `files` are those that the watcher copies.
-  CertificateRenewer(FileSystem& fs, Clock& clock, TlsFiles files, Renew renew);
+  // `fs` and `clock` outlive it; `files` are those that the watcher copies, `http_cert` the HTTP
+  // port's; empty: it has none.
+  CertificateRenewer(FileSystem& fs, Clock& clock, TlsFiles files, std::string http_cert,
+                     Renew renew);
   CertificateRenewer(const CertificateRenewer&) = delete;
   CertificateRenewer& operator=(const CertificateRenewer&) = delete;
 
@@ -40,6 +46,7 @@ class CertificateRenewer {
   FileSystem& fs_;
   Clock& clock_;
   const TlsFiles files_;
+  const std::string http_cert_;
   const Renew renew_;
   // Of the thread.
   absl::Duration next_ = -absl::InfiniteDuration();  // not renewed again before then

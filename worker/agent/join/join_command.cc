@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
+#include "common/os/host_port.h"
 #include "common/protocol/join_token.h"
 #include "common/protocol/name_rule.h"
 #include "common/rpc/token_file.h"
@@ -84,7 +85,7 @@ class Join {
       : fs_(fs), clock_(clock), flags_(std::move(flags)), token_(std::move(token)) {}
 
   absl::StatusOr<std::string> Run() {
-    MUSTER_ASSIGN_OR_RETURN(const std::string host, HostOf(flags_.address));
+    MUSTER_ASSIGN_OR_RETURN(const HostPort address, ParseHostPort(flags_.address));
     MUSTER_RETURN_IF_ERROR(fs_.MakeDirectories(Tls("")));
     MUSTER_ASSIGN_OR_RETURN(const std::string key, LoadOrMakeKey());
     MUSTER_ASSIGN_OR_RETURN(const std::string authority, KnownAuthority());
@@ -95,6 +96,11 @@ class Join {
     MUSTER_ASSIGN_OR_RETURN(const IssuedCertificate issued, Enrolled(next_ca, request));
     MUSTER_RETURN_IF_ERROR(CheckIssued(issued, authority, request));
     MUSTER_RETURN_IF_ERROR(WriteFileAtomically(fs_, Tls("worker.pem"), issued.certificate));
+    if (ServesMetrics(issued)) {
+      MUSTER_RETURN_IF_ERROR(WriteFileAtomically(fs_, Tls("http.pem"), issued.http_certificate));
+      MUSTER_RETURN_IF_ERROR(
+          WriteFileAtomically(fs_, ScrapeTokenFile(), issued.scrape_token + "\n", kOwnMode));
+    }
     MUSTER_RETURN_IF_ERROR(fs_.Rename(next_ca, Tls("ca.pem")));
     MUSTER_RETURN_IF_ERROR(CheckTlsFiles(
         {.ca = Tls("ca.pem"), .cert = Tls("worker.pem"), .key = Tls("worker.key")}, clock_.Now()));
@@ -102,7 +108,7 @@ class Join {
         absl::StrCat("Worker ", flags_.name, " has a certificate until ",
                      absl::FormatTime("%Y-%m-%d %H:%M", issued.not_after, absl::UTCTimeZone()),
                      " UTC; its agent renews it\n");
-    MUSTER_ASSIGN_OR_RETURN(const std::string written, WriteConfig(host, issued));
+    MUSTER_ASSIGN_OR_RETURN(const std::string written, WriteConfig(address.host, issued));
     absl::StrAppend(&text, written, "\nNext, as the same user:\n  muster-worker --config ",
                     flags_.config,
                     "\nor, for a service, as deploy/systemd has it:\n"
@@ -113,12 +119,17 @@ class Join {
   }
 
  private:
+  // Whether the controller says by what the agent may be scraped from elsewhere.
+  static bool ServesMetrics(const IssuedCertificate& issued) {
+    return !issued.http_certificate.empty() && !issued.scrape_token.empty();
+  }
+  std::string ScrapeTokenFile() const { return flags_.data_dir + "/scrape-token"; }
   std::string Tls(const char* name) const { return absl::StrCat(flags_.data_dir, "/tls/", name); }
 
   absl::StatusOr<std::string> LoadOrMakeKey() {
     const std::string path = Tls("worker.key");
     MUSTER_ASSIGN_OR_RETURN(const bool exists, fs_.Exists(path));
-    if (exists) return fs_.ReadFile(path, kMaxFileBytes);
+    if (exists) return ReadPrivateKey(fs_, path);
     MUSTER_ASSIGN_OR_RETURN(std::string key, MakePrivateKey());
     MUSTER_RETURN_IF_ERROR(WriteFileAtomically(fs_, path, key, kOwnMode));
     return key;
@@ -169,12 +180,12 @@ class Join {
     absl::StatusOr<IssuedCertificate> issued = Repeated<IssuedCertificate>(
         [&] { return EnrollBy(flags_.address, ca, token_, flags_.name, request); });
     if (!absl::IsUnavailable(issued.status())) return issued;
-    MUSTER_ASSIGN_OR_RETURN(const std::string host, HostOf(flags_.address));
+    MUSTER_ASSIGN_OR_RETURN(const HostPort address, ParseHostPort(flags_.address));
     return absl::UnavailableError(absl::StrCat(
-        flags_.address, ": the controller's certificate is not for `", host,
+        flags_.address, ": the controller's certificate is not for `", address.host,
         "`, or the connection broke: join by a name that `musterd init --host` was given, or run "
         "it again with --host ",
-        host, " (", issued.status().message(), ")"));
+        address.host, " (", issued.status().message(), ")"));
   }
 
   // While the controller restarts, or too many machines join at once.
@@ -203,10 +214,8 @@ class Join {
 
   absl::StatusOr<std::string> WriteConfig(const std::string& host,
                                           const IssuedCertificate& issued) {
-    const bool has_colons = host.find(':') != std::string::npos;
-    const std::string controller =
-        absl::StrCat(has_colons ? absl::StrCat("[", host, "]") : host, ":",
-                     issued.worker_port == 0 ? 7071 : issued.worker_port);
+    const int port = issued.worker_port == 0 ? 7071 : static_cast<int>(issued.worker_port);
+    const std::string controller = JoinHostPort({host, port});
     std::vector<std::string> lines = {absl::StrCat("controller: \"", controller, "\""),
                                       absl::StrCat("name: ", flags_.name),
                                       absl::StrCat("data-dir: ", flags_.data_dir),
@@ -214,6 +223,11 @@ class Join {
                                       absl::StrCat("tls-cert: ", Tls("worker.pem")),
                                       absl::StrCat("tls-key: ", Tls("worker.key")),
                                       "renew-certificate: true"};
+    if (ServesMetrics(issued)) {
+      lines.push_back("http-listen: 0.0.0.0:7073");
+      lines.push_back(absl::StrCat("http-cert: ", Tls("http.pem")));
+      lines.push_back(absl::StrCat("scrape-token-file: ", ScrapeTokenFile()));
+    }
     MUSTER_ASSIGN_OR_RETURN(const bool exists, fs_.Exists(flags_.config));
     if (exists) {
       MUSTER_ASSIGN_OR_RETURN(const std::string there, fs_.ReadFile(flags_.config, kMaxFileBytes));
@@ -275,7 +289,7 @@ absl::StatusOr<std::string> RunJoinCommand(int argc, char** argv, FileSystem& fs
   }
   if (flags.token != "-") Overwrite(argc, argv, flags.token);
   MUSTER_ASSIGN_OR_RETURN(JoinTokenText token, ReadToken(flags));
-  if (flags.name.empty()) flags.name = HostName();
+  if (flags.name.empty()) flags.name = DefaultWorkerName();
   if (!IsName(flags.name)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--name: `", flags.name,

@@ -36,10 +36,12 @@ class CertificateRenewerTest : public ::testing::Test {
   }
   void Start() {
     renewer_ = std::make_unique<CertificateRenewer>(
-        fs_, clock_, files_, [this](const std::string& request) -> absl::StatusOr<std::string> {
+        fs_, clock_, files_, http_cert_,
+        [this](const std::string& request) -> absl::StatusOr<CertificateRenewer::Renewed> {
           ++asked_;
           if (fails_) return absl::UnavailableError("no controller");
-          return Sign(wrong_key_ ? *MakeSigningRequest(*MakePrivateKey()) : request);
+          return CertificateRenewer::Renewed{
+              Sign(wrong_key_ ? *MakeSigningRequest(*MakePrivateKey()) : request), http_renewed_};
         });
   }
   std::string Certificate() { return *fs_.ReadFile(files_.cert, 1 << 20); }
@@ -48,6 +50,8 @@ class CertificateRenewerTest : public ::testing::Test {
   FileSystem& fs_ = PosixFileSystem();
   SimulatedClock clock_;
   const TlsFiles files_ = {dir_ / "ca.pem", dir_ / "worker.pem", dir_ / "worker.key"};
+  const std::string http_cert_ = dir_ / "http.pem";
+  std::string http_renewed_ = "of the port";
   CertificateAuthority authority_ =
       *CertificateAuthority::Make("ca", clock_.Now(), absl::Hours(10'000));
   std::string key_;
@@ -67,6 +71,16 @@ TEST_F(CertificateRenewerTest, RenewsWhatIsDueAndNothingBefore) {
   ASSERT_OK(renewer_->LookOnce());
   EXPECT_GE(asked_, 1);
   EXPECT_NE(Certificate(), first);
+  EXPECT_EQ(*fs_.ReadFile(http_cert_, 1 << 20), "of the port");
+}
+
+TEST_F(CertificateRenewerTest, AnOlderControllerLeavesThePortsCertificateAsItIs) {
+  ASSERT_OK(WriteFileAtomically(fs_, http_cert_, "as it was"));
+  http_renewed_ = "";
+  clock_.Advance(absl::Hours(16));
+  Start();
+  ASSERT_OK(renewer_->LookOnce());
+  EXPECT_EQ(*fs_.ReadFile(http_cert_, 1 << 20), "as it was");
 }
 
 TEST_F(CertificateRenewerTest, AClockThatIsAheadDoesNotAskAgainAndAgain) {

@@ -1,11 +1,12 @@
-// Denials on their way to the record, so that a flood of them neither fills the disk nor pushes out
-// the changes: equal ones of a minute become one row, and rows come at a bounded rate. What is
-// beyond that is counted in a row of its own. Pure: time comes as an argument. One thread at a
-// time.
+// Rows on their way to the record, so that a flood of them neither fills the disk nor pushes out
+// the others: equal ones of a minute become one row more, with their number. Rows of denials come
+// at a bounded rate besides, and what is beyond that is counted in a row of its own. Pure: time
+// comes as an argument. One thread at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,16 +17,18 @@
 
 namespace muster::controller {
 
-class DenialFold {
+class AuditFold {
  public:
   static constexpr absl::Duration kWindow = absl::Minutes(1);
-  static constexpr size_t kMostKinds = 256;  // of which equal ones are awaited
+  // Of which equal ones are awaited, 30 MB; changes of further kinds are rows at once.
+  static constexpr size_t kMostKinds = 50'000;
   // Rows of denials: so many at once, then one each kRowEvery. At 400 bytes a row that is 6 MB a
-  // day.
+  // day. Those of unknown callers are two a minute for each outcome, and take none of them.
   static constexpr double kBurst = 100;
   static constexpr absl::Duration kRowEvery = absl::Seconds(6);
 
-  // One more, at `now` since boot. The first of its kind is a row at once.
+  // One more, at `now` since boot. The first of its kind is a row at once; nothing: it is counted
+  // in a later one.
   std::optional<AuditEntry> Add(AuditEntry entry, absl::Duration now);
   // Rows of those that came since, once their minute is over; `all`: of every one. `wall` becomes
   // the time of the row of what is beyond.
@@ -39,12 +42,16 @@ class DenialFold {
     uint64_t more = 0;     // since then
     AuditEntry last;
   };
-  bool TakeRow(absl::Duration now);
+  using Kinds = std::map<std::string, Kind>;
+  // Whether it may have a row.
+  bool TakeRow(const AuditEntry& entry, absl::Duration now);
+  void CountBeyond(uint64_t denials, absl::Duration now);
 
-  std::map<std::string, Kind> kinds_;
+  Kinds kinds_;
+  std::deque<Kinds::iterator> order_;  // as they began
   double rows_ = kBurst;
   absl::Duration rows_at_ = -absl::InfiniteDuration();  // when rows_ was true
-  uint64_t beyond_ = 0;                                 // that are in no kind
+  uint64_t beyond_ = 0;                                 // denials that are in no kind
   absl::Duration beyond_since_ = absl::InfiniteDuration();
 };
 

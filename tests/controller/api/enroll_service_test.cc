@@ -1,0 +1,137 @@
+// The record of machines that join.
+#include "controller/api/enroll_service.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/metrics/metric_names.h"
+#include "common/protocol/join_token.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_map.h"
+#include "controller/setup/setup_command.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::testing::HasSubstr;
+
+class EnrollServiceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string folder = dir_ / "controller";
+    const char* argv[] = {"musterd", "init", "--data-dir", folder.c_str()};
+    ASSERT_OK(RunSetupCommand(4, argv, PosixFileSystem(), clock_.Now()));
+    EnrollerOptions options;
+    options.data_dir = folder;
+    options.tls = {folder + "/tls/ca.pem", folder + "/tls/server.pem", folder + "/tls/server.key"};
+    ASSERT_OK_AND_ASSIGN(enroller_, Enroller::Open(options, PosixFileSystem(), clock_));
+    ASSERT_OK_AND_ASSIGN(access_,
+                         AccessControl::Open({.path = dir_ / "access.db"}, "secret", clock_));
+    gate_ = std::make_unique<CallGate>("secret", families_, clock_, RateLimit(), StreamPatience(),
+                                       access_.get());
+    thread_ = std::make_unique<EnrollThread>(*enroller_);
+    service_ = std::make_unique<EnrollService>(*thread_, *gate_, clock_, EnrollServiceOptions());
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+    stub_ = v1::EnrollService::NewStub(MakeChannel({.address = absl::StrCat("127.0.0.1:", port)}));
+  }
+  void TearDown() override { server_->Shutdown(); }
+
+  JoinTokenText TokenOf(const std::string& user, bool may_replace) {
+    Enroller::TokenWish wish;
+    wish.max_uses = 10;
+    wish.lifetime = absl::Hours(1);
+    wish.may_replace = may_replace;
+    wish.user = user;
+    const auto made = enroller_->CreateToken(wish);
+    EXPECT_OK(made);
+    return *ParseJoinToken(made->text);
+  }
+  // A machine with a new key.
+  absl::Status Enroll(const JoinTokenText& token, const std::string& name) {
+    v1::EnrollRequest request;
+    request.set_token_id(token.id);
+    request.set_secret(token.secret);
+    request.set_name(name);
+    request.set_request(*MakeSigningRequest(*MakePrivateKey()));
+    grpc::ClientContext context;
+    v1::EnrollResponse response;
+    return FromGrpc(stub_->Enroll(&context, request, &response));
+  }
+  std::vector<AuditEntry> Rows() {
+    std::promise<std::vector<AuditEntry>> rows;
+    access_->ReadAudit({}, [&](absl::StatusOr<AuditPage> page) {
+      std::vector<AuditEntry> entries;
+      if (page.ok()) {
+        for (const AuditRow& row : page->rows) entries.push_back(row.entry);
+      }
+      rows.set_value(std::move(entries));
+    });
+    return rows.get_future().get();
+  }
+
+  testing::TempDir dir_;
+  SimulatedClock clock_;
+  MetricFamilies families_{metric::kControllerDroppedTotal};
+  std::unique_ptr<AccessControl> access_;
+  std::unique_ptr<CallGate> gate_;
+  std::unique_ptr<Enroller> enroller_;
+  std::unique_ptr<EnrollThread> thread_;
+  std::unique_ptr<EnrollService> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::EnrollService::Stub> stub_;
+};
+
+TEST_F(EnrollServiceTest, WhoJoinedIsOnRecord) {
+  const JoinTokenText annas = TokenOf("anna", /*may_replace=*/false);
+  const JoinTokenText bobs = TokenOf("bob", /*may_replace=*/true);
+  ASSERT_OK(Enroll(annas, "gpu-1"));
+  ASSERT_OK(Enroll(bobs, "gpu-1"));
+  const std::vector<AuditEntry> rows = Rows();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[1].object, absl::StrCat("worker gpu-1 by join token ", annas.id, " of anna"));
+  EXPECT_EQ(rows[0].object, absl::StrCat("worker gpu-1 in place of another machine by join token ",
+                                         bobs.id, " of bob"));
+  for (const AuditEntry& row : rows) {
+    EXPECT_EQ(row.method, "EnrollService/Enroll");
+    EXPECT_EQ(row.outcome, "OK");
+  }
+}
+
+TEST_F(EnrollServiceTest, RefusedJoinsAreOneKindOfDenial) {
+  const JoinTokenText token = TokenOf("anna", /*may_replace=*/false);
+  JoinTokenText guess = token;
+  guess.secret = std::string(token.secret.size(), '0');
+  EXPECT_THAT(Enroll(guess, "gpu-1"), StatusIs(absl::StatusCode::kPermissionDenied));
+  ASSERT_OK(Enroll(token, "gpu-1"));
+  EXPECT_THAT(Enroll(token, "gpu-1"), StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(Enroll(guess, "gpu-2"), StatusIs(absl::StatusCode::kPermissionDenied));
+  clock_.Advance(absl::Minutes(1));
+  const std::vector<AuditEntry> rows = Rows();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[2].object, "worker gpu-1");
+  EXPECT_THAT(rows[2].detail, HasSubstr("not known here"));
+  EXPECT_EQ(rows[0].object, "worker gpu-2");
+  EXPECT_EQ(rows[0].count, 2u);
+  for (const int i : {0, 2}) {
+    EXPECT_EQ(rows[i].method, "EnrollService/Enroll");
+    EXPECT_EQ(rows[i].outcome, "PERMISSION_DENIED");
+    EXPECT_EQ(rows[i].user, "");
+  }
+}
+
+}  // namespace
+}  // namespace muster::controller
