@@ -275,6 +275,7 @@ CONTROL_PLANE = Board("muster-control-plane", "Muster: control plane", "musterd:
         stat("Version", ("muster_controller_info", "{{version}}")),
         stat("Up for", ("time() - muster_controller_start_time_seconds", "up for"), unit="s"),
         stat("Term", ("muster_controller_term", "term")),
+        stat("Held", ("muster_controller_held", "held"), description="1: restored from a backup, and waits for a person."),
         stat("Serves without TLS", ("muster_controller_insecure", "insecure"), description="1: beyond loopback."),
         stat("Alerts firing", ('count(ALERTS{alertstate="firing"}) or vector(0)', "firing")),
     )),
@@ -282,7 +283,8 @@ CONTROL_PLANE = Board("muster-control-plane", "Muster: control plane", "musterd:
         line("Jobs by state", ("sum by (state) (muster_jobs)", "{{state}}"), stacked=True),
         line("The queue beside free slots", ("muster_queue_jobs", "jobs"), ("muster_queue_ranks", "ranks they need"),
              ('sum(muster_slots{pool=~"$pool",use="free"})', "free slots")),
-        line("Longest wait", ("muster_queue_oldest_wait_seconds", "waits"), unit="s"),
+        line("Longest wait", ("muster_queue_oldest_wait_seconds", "waits"),
+             ("muster_queue_oldest_fitting_wait_seconds", "though free slots could hold it"), unit="s"),
     )),
     ("Calls", (
         line("Calls", (f"sum by (method) (rate(muster_rpc_requests_total{RATE}))", "{{method}}"), unit="reqps"),
