@@ -72,6 +72,7 @@ const std::vector<MethodRole>& AllMethodRoles() {
       {"JobService/ListCheckpoints", Role::kViewer, Scope::kProject},
       {"JobService/GetCheckpoint", Role::kViewer, Scope::kProject},
       {"JobService/VerifyCheckpoint", Role::kUser, Scope::kOwnJob, kChanges},
+      {"JobService/ControlCheckpoint", Role::kUser, Scope::kOwnJob, kChanges},
       {"JobService/ListWorkers", Role::kViewer, Scope::kAnyProject},
       {"JobService/CordonWorker", Role::kOperator, Scope::kCluster, kChanges},
       {"JobService/ForgetWorker", Role::kOperator, Scope::kCluster, kChanges},

@@ -1,4 +1,5 @@
-// The calls of JobService that change jobs and workers which are there: check, call, convert.
+// The calls of JobService that change jobs, checkpoints and workers which are there: check, call,
+// convert.
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -154,6 +155,36 @@ absl::StatusOr<controller::UpdateJob> EventOf(const v1::UpdateJobRequest& reques
   return event;
 }
 
+absl::StatusOr<controller::ControlCheckpoint> EventOf(
+    const v1::ControlCheckpointRequest& request, const absl::StatusOr<const Checkpoint*>& found,
+    const Asked& asked) {
+  MUSTER_ASSIGN_OR_RETURN(std::string actor, ActorOf(asked.call.caller().NameOr(request.user())));
+  MUSTER_ASSIGN_OR_RETURN(const Checkpoint* checkpoint, found);
+  std::string done;
+  switch (request.verb()) {
+    case v1::ControlCheckpointRequest::PIN:
+      done = "pinned";
+      break;
+    case v1::ControlCheckpointRequest::UNPIN:
+      done = "unpinned";
+      break;
+    case v1::ControlCheckpointRequest::REMOVE:
+      done = "removed";
+      break;
+    default:
+      return absl::InvalidArgumentError("verb: none that this controller knows");
+  }
+  const Job* job = asked.jobs.snapshot().FindJob(checkpoint->job_id);
+  asked.call.Changes(
+      job == nullptr ? "" : job->settings->project,
+      absl::StrCat("checkpoint ", checkpoint->id, " of job ", checkpoint->job_id, " ", done));
+  return controller::ControlCheckpoint{
+      .verb = static_cast<controller::ControlCheckpoint::Verb>(request.verb()),
+      .checkpoint_id = checkpoint->id,
+      .actor = std::move(actor),
+      .force = request.force()};
+}
+
 absl::StatusOr<controller::CordonWorker> EventOf(const v1::CordonWorkerRequest& request,
                                                  UnaryCall& call) {
   MUSTER_ASSIGN_OR_RETURN(std::string actor, ActorOf(call.caller().NameOr(request.user())));
@@ -229,6 +260,28 @@ grpc::ServerUnaryReactor* JobService::UpdateJob(grpc::CallbackServerContext* con
     PostAndAnswer(engine_, jobs, EventOf(*request, Asked{gate_, *call, jobs}), call,
                   WithJob(engine_, response));
   }
+  return call;
+}
+
+grpc::ServerUnaryReactor* JobService::ControlCheckpoint(grpc::CallbackServerContext* context,
+                                                        const v1::ControlCheckpointRequest* request,
+                                                        v1::ControlCheckpointResponse* response) {
+  auto* call = new UnaryCall(gate_, "ControlCheckpoint");
+  if (const absl::Status allowed = call->Enter(*context, "JobService/ControlCheckpoint");
+      !allowed.ok()) {
+    call->Done(allowed);
+    return call;
+  }
+  KnownJobs jobs(engine_);
+  const absl::StatusOr<const Checkpoint*> found =
+      FindCheckpointFor(call->caller(), jobs, request->checkpoint_id());
+  PostAndAnswer(engine_, jobs, EventOf(*request, found, Asked{gate_, *call, jobs}), call,
+                [this, id = request->checkpoint_id(), response](const EventResult&) {
+                  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+                  if (const Checkpoint* now = snapshot->FindCheckpoint(id)) {
+                    *response->mutable_checkpoint() = ToProto(*now);
+                  }
+                });
   return call;
 }
 

@@ -76,6 +76,9 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* VerifyCheckpoint(grpc::CallbackServerContext* context,
                                              const v1::VerifyCheckpointRequest* request,
                                              v1::VerifyCheckpointResponse* response) override;
+  grpc::ServerUnaryReactor* ControlCheckpoint(grpc::CallbackServerContext* context,
+                                              const v1::ControlCheckpointRequest* request,
+                                              v1::ControlCheckpointResponse* response) override;
   grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context,
                                         const v1::ListWorkersRequest* request,
                                         v1::ListWorkersResponse* response) override;

@@ -20,7 +20,7 @@ bool HasRetentionWork(const Snapshot& snapshot, const Job& job) {
     if (checkpoint->state == CheckpointState::kCommitted) return true;
     if (checkpoint->restorable() && checkpoint->doubt.has_value()) return true;
   }
-  return !SupersededByNewer(snapshot, job).empty();
+  return !LetGo(snapshot, job).empty();
 }
 
 // Whether the job still counts on the checkpoints of another one that it was to begin from.

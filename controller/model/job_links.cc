@@ -133,12 +133,17 @@ std::set<uint64_t> BeingDeleted(const Snapshot& snapshot) {
   return ids;
 }
 
+bool MayBeRestored(const Checkpoint& checkpoint, const std::set<uint64_t>& going) {
+  return checkpoint.restorable() && checkpoint.removed_by.empty() &&
+         going.count(checkpoint.id) == 0;
+}
+
 uint64_t NewestToResume(const Snapshot& snapshot, const JobSettings& settings) {
   const auto* resumable_jobs = snapshot.resumable_jobs.Find(RunTimeKey(settings));
   if (resumable_jobs == nullptr) return 0;
   const std::set<uint64_t> going = BeingDeleted(snapshot);
   const auto may_be_restored = [&](uint64_t id) {
-    return snapshot.FindCheckpoint(id)->restorable() && going.count(id) == 0;
+    return MayBeRestored(*snapshot.FindCheckpoint(id), going);
   };
   const auto newest =
       std::find_if((*resumable_jobs)->rbegin(), (*resumable_jobs)->rend(), [&](uint64_t job_id) {

@@ -37,6 +37,10 @@ void RemoveResumable(Snapshot& snapshot, const Job& job);
 // Checkpoints that an agent was told to delete, and may have deleted.
 std::set<uint64_t> BeingDeleted(const Snapshot& snapshot);
 
+// Whether an attempt may begin from it: it is not one of `going` (BeingDeleted), and nobody removed
+// it.
+bool MayBeRestored(const Checkpoint& checkpoint, const std::set<uint64_t>& going);
+
 // The newest job of the settings' project and name that has a checkpoint which can be restored and
 // is not being deleted; 0: none has.
 uint64_t NewestToResume(const Snapshot& snapshot, const JobSettings& settings);

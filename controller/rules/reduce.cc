@@ -14,6 +14,7 @@ struct Dispatch {
   EventResult operator()(const CordonWorker& e) const { return OnCordon(draft, e, context); }
   EventResult operator()(const ForgetWorker& e) const { return OnForgetWorker(draft, e); }
   EventResult operator()(const RequestVerify& e) const { return OnRequestVerify(draft, e); }
+  EventResult operator()(const ControlCheckpoint& e) const { return OnControlCheckpoint(draft, e); }
   EventResult operator()(const SetProject& e) const { return OnSetProject(draft, e); }
   EventResult operator()(const WorkerHello& e) const { return OnHello(draft, e, context); }
   EventResult operator()(const WorkerDisconnected& e) const { return OnDisconnected(draft, e); }

@@ -83,6 +83,7 @@ EventResult OnFindings(Draft& draft, const Findings& event, const RuleContext& c
 EventResult OnCheckpointReport(Draft& draft, const CheckpointReport& event,
                                const RuleContext& context);
 EventResult OnRequestVerify(Draft& draft, const RequestVerify& event);
+EventResult OnControlCheckpoint(Draft& draft, const ControlCheckpoint& event);
 EventResult OnAssignCheckpointWork(Draft& draft, const AssignCheckpointWork& event);
 EventResult OnVerifyReport(Draft& draft, const VerifyReport& event, const RuleContext& context);
 EventResult OnDeleteReport(Draft& draft, const DeleteReport& event, const RuleContext& context);

@@ -190,7 +190,8 @@ absl::Status ReadCheckpoints(SqliteDatabase& db, const Range& range, JobRows& ro
   SqliteStatement row = range.Bound(db.Prepare(
       "SELECT id, job_id, step, attempt, state, path, bytes, manifest_sha256, best, epoch, metrics,"
       " created_ms, verified_ms, verdicts, message, created_at_ns, doubt_worker, doubt_message,"
-      " doubt_missing FROM checkpoints WHERE job_id BETWEEN ? AND ? ORDER BY id"));
+      " doubt_missing, pinned_by, removed_by FROM checkpoints"
+      " WHERE job_id BETWEEN ? AND ? ORDER BY id"));
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -215,6 +216,8 @@ absl::Status ReadCheckpoints(SqliteDatabase& db, const Range& range, JobRows& ro
       checkpoint->doubt = {
           .worker = row.Text(16), .message = FreeText(row, 17), .missing = row.Int(18) != 0};
     }
+    checkpoint->pinned_by = row.Text(19);
+    checkpoint->removed_by = row.Text(20);
     const auto job = rows.jobs.find(checkpoint->job_id);
     if (job == rows.jobs.end()) {
       return Contradiction(db, absl::StrCat("checkpoint ", checkpoint->id, " has no job"));
@@ -433,8 +436,8 @@ absl::Status PutCheckpoint(SqliteDatabase& db, const Checkpoint& checkpoint) {
   SqliteStatement row = db.Prepare(
       "INSERT OR REPLACE INTO checkpoints (id, job_id, step, attempt, state, path, bytes,"
       " manifest_sha256, best, epoch, metrics, created_ms, verified_ms, verdicts, message,"
-      " created_at_ns, doubt_worker, doubt_message, doubt_missing)"
-      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " created_at_ns, doubt_worker, doubt_message, doubt_missing, pinned_by, removed_by)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(checkpoint.id)
       .Bind(checkpoint.job_id)
       .Bind(checkpoint.step)
@@ -457,6 +460,7 @@ absl::Status PutCheckpoint(SqliteDatabase& db, const Checkpoint& checkpoint) {
   } else {
     row.BindNull().Bind("").Bind(false);
   }
+  row.Bind(checkpoint.pinned_by).Bind(checkpoint.removed_by);
   return row.Run();
 }
 

@@ -314,6 +314,11 @@ CREATE INDEX checkpoints_by_job ON checkpoints (job_id);
 ALTER TABLE checkpoints ADD COLUMN doubt_worker TEXT;
 ALTER TABLE checkpoints ADD COLUMN doubt_message TEXT NOT NULL DEFAULT '';
 ALTER TABLE checkpoints ADD COLUMN doubt_missing INTEGER NOT NULL DEFAULT 0;
+)sql",
+          // Who pinned a checkpoint, and who asked that it be deleted.
+          R"sql(
+ALTER TABLE checkpoints ADD COLUMN pinned_by TEXT NOT NULL DEFAULT '';
+ALTER TABLE checkpoints ADD COLUMN removed_by TEXT NOT NULL DEFAULT '';
 )sql"};
 }
 

@@ -159,6 +159,11 @@ std::vector<v1::StreamLogsRequest> FakeJobService::log_requests() {
   return log_requests_;
 }
 
+std::vector<v1::ControlCheckpointRequest> FakeJobService::checkpoint_controls() {
+  MutexLock lock(mutex_);
+  return checkpoint_controls_;
+}
+
 std::vector<v1::ControlJobRequest> FakeJobService::controls() {
   MutexLock lock(mutex_);
   return controls_;
@@ -544,6 +549,32 @@ grpc::Status FakeJobService::VerifyCheckpoint(grpc::ServerContext*,
   response->mutable_checkpoint()->set_state(verdict_);
   response->mutable_checkpoint()->set_message(verdict_message_);
   return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::ControlCheckpoint(grpc::ServerContext*,
+                                               const v1::ControlCheckpointRequest* request,
+                                               v1::ControlCheckpointResponse* response) {
+  using Request = v1::ControlCheckpointRequest;
+  MutexLock lock(mutex_);
+  checkpoint_controls_.push_back(*request);
+  if (const absl::Status failure = NextChangeLocked(); !failure.ok()) return ToGrpc(failure);
+  for (auto& [id, job] : jobs_) {
+    for (v1::CheckpointInfo& checkpoint : *job.mutable_checkpoints()) {
+      if (checkpoint.id() != request->checkpoint_id()) continue;
+      const std::string actor = absl::StrCat("user:", request->user());
+      const bool stays = !checkpoint.pinned_by().empty() || checkpoint.path() == "needed";
+      if (request->verb() == Request::REMOVE && stays) {
+        return ToGrpc(
+            absl::FailedPreconditionError(absl::StrCat("checkpoint ", checkpoint.id(), " stays")));
+      }
+      if (request->verb() == Request::REMOVE) checkpoint.set_removed_by(actor);
+      if (request->verb() == Request::PIN) checkpoint.set_pinned_by(actor);
+      if (request->verb() == Request::UNPIN) checkpoint.clear_pinned_by();
+      *response->mutable_checkpoint() = checkpoint;
+      return grpc::Status::OK;
+    }
+  }
+  return ToGrpc(absl::NotFoundError(absl::StrCat("checkpoint ", request->checkpoint_id())));
 }
 
 grpc::Status FakeJobService::ListWorkers(grpc::ServerContext* context,

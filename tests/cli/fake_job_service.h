@@ -62,6 +62,7 @@ class FakeJobService final : public v1::JobService::Service {
   std::vector<v1::CancelJobRequest> cancels();
   std::vector<v1::StreamLogsRequest> log_requests();
   std::vector<v1::ControlJobRequest> controls();
+  std::vector<v1::ControlCheckpointRequest> checkpoint_controls();
   std::vector<v1::UpdateJobRequest> updates();
   std::vector<v1::CordonWorkerRequest> cordons();
   std::vector<v1::ForgetWorkerRequest> forgets();
@@ -113,6 +114,9 @@ class FakeJobService final : public v1::JobService::Service {
                              v1::GetCheckpointResponse*) override;
   grpc::Status VerifyCheckpoint(grpc::ServerContext*, const v1::VerifyCheckpointRequest*,
                                 v1::VerifyCheckpointResponse*) override;
+  // Of a job that was put. A pinned one is not removed, nor one whose path is "needed".
+  grpc::Status ControlCheckpoint(grpc::ServerContext*, const v1::ControlCheckpointRequest*,
+                                 v1::ControlCheckpointResponse*) override;
   grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
                            v1::ListWorkersResponse*) override;
 
@@ -143,6 +147,7 @@ class FakeJobService final : public v1::JobService::Service {
   std::vector<v1::SubmitRequest> submits_ MUSTER_GUARDED_BY(mutex_);
   std::vector<v1::CancelJobRequest> cancels_ MUSTER_GUARDED_BY(mutex_);
   std::vector<v1::ControlJobRequest> controls_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<v1::ControlCheckpointRequest> checkpoint_controls_ MUSTER_GUARDED_BY(mutex_);
   std::vector<v1::UpdateJobRequest> updates_ MUSTER_GUARDED_BY(mutex_);
   std::vector<v1::CordonWorkerRequest> cordons_ MUSTER_GUARDED_BY(mutex_);
   std::vector<v1::ForgetWorkerRequest> forgets_ MUSTER_GUARDED_BY(mutex_);

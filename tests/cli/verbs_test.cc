@@ -9,7 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "cli/output/proto_json.h"
+#include "cli/session/host.h"
 #include "common/base/version.h"
 #include "common/fs/file_system.h"
 #include "tests/cli/cli_run.h"
@@ -666,6 +668,94 @@ TEST_F(VerbsTest, CheckpointsAreFoundByIdStepBestAndNewest) {
   EXPECT_EQ(run_({"ckpt", "show", "7@40"}).code, 3);
   EXPECT_EQ(run_({"ckpt", "show", "7@worst"}).code, 2);
   EXPECT_EQ(run_({"ckpt", "show", "x"}).code, 2);
+}
+
+TEST_F(VerbsTest, CheckpointsArePinnedUnpinnedAndRemoved) {
+  v1::GetJobResponse job = MakeJob(7, "digits", v1::SUCCEEDED);
+  for (const int step : {20, 10}) {
+    v1::CheckpointInfo& checkpoint = *job.add_checkpoints();
+    checkpoint.set_id(static_cast<uint64_t>(step) / 10);
+    checkpoint.set_step(step);
+    checkpoint.set_state(v1::VERIFIED);
+  }
+  service_.PutJob(job);
+  EXPECT_EQ(run_({"ckpt", "pin", "digits@20", "1"}).out,
+            "checkpoint 2: VERIFIED (pinned)\ncheckpoint 1: VERIFIED (pinned)\n");
+  EXPECT_THAT(run_({"ckpt", "ls", "digits"}).out, HasSubstr("VERIFIED (pinned)"));
+  const std::string page = run_({"ckpt", "show", "2"}).out;
+  EXPECT_THAT(page, HasSubstr("state:        VERIFIED (pinned)\npinned:       by user:"));
+  const CliResult refused = run_({"ckpt", "rm", "2", "9", "--force"});
+  EXPECT_EQ(refused.code, 6) << "as of the first";
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("checkpoint 2 stays"), HasSubstr("checkpoint 9")));
+  EXPECT_TRUE(service_.checkpoint_controls().back().force());
+  EXPECT_EQ(run_({"ckpt", "unpin", "2"}).out, "checkpoint 2: VERIFIED\n");
+  EXPECT_EQ(run_({"ckpt", "rm", "2"}).out, "checkpoint 2: VERIFIED (being deleted)\n");
+  EXPECT_FALSE(service_.checkpoint_controls().back().force());
+  EXPECT_FALSE(service_.checkpoint_controls().back().user().empty());
+  EXPECT_EQ(run_({"ckpt", "rm", "2", "-q"}).out, "2\n");
+  EXPECT_EQ(run_({"ckpt", "pin"}).code, 2);
+}
+
+// Steps are hours ago, ids are the steps.
+v1::CheckpointInfo* AddCheckpoint(v1::GetJobResponse& job, uint64_t step,
+                                  v1::CheckpointState state = v1::VERIFIED) {
+  v1::CheckpointInfo* checkpoint = job.add_checkpoints();
+  checkpoint->set_id(step);
+  checkpoint->set_step(static_cast<int64_t>(step));
+  checkpoint->set_state(state);
+  checkpoint->set_bytes(1 << 20);
+  checkpoint->set_created_ms(absl::ToUnixMillis(WallNow() - absl::Hours(1000) + absl::Hours(step)));
+  return checkpoint;
+}
+
+TEST_F(VerbsTest, GcDeletesWhatEndedJobsNeedNoMore) {
+  v1::GetJobResponse digits = MakeJob(7, "digits", v1::SUCCEEDED);
+  AddCheckpoint(digits, 100, v1::COMMITTED);  // newer than the last verified one
+  AddCheckpoint(digits, 90);
+  AddCheckpoint(digits, 80);
+  AddCheckpoint(digits, 70, v1::CORRUPT);
+  AddCheckpoint(digits, 60)->set_pinned_by("user:ann");
+  AddCheckpoint(digits, 50)->set_best(true);
+  AddCheckpoint(digits, 40)->set_best(true);  // of then
+  AddCheckpoint(digits, 30)->set_path("needed");
+  AddCheckpoint(digits, 20, v1::DELETED);
+  AddCheckpoint(digits, 10)->set_removed_by("user:ann");
+  service_.PutJob(digits);
+  v1::GetJobResponse last = MakeJob(8, "last", v1::FAILED);
+  AddCheckpoint(last, 200);
+  service_.PutJob(last);
+  v1::GetJobResponse running = MakeJob(9, "running", v1::RUNNING);
+  AddCheckpoint(running, 320);
+  AddCheckpoint(running, 310);
+  service_.PutJob(running);
+
+  CliResult result = run_({"ckpt", "gc", "--dry-run"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("ID  JOB"));
+  EXPECT_THAT(result.out, HasSubstr("70  7 digits"));
+  EXPECT_THAT(result.err, HasSubstr("would delete 4 checkpoints, 4.0 MiB"));
+  EXPECT_EQ(run_({"ckpt", "gc", "--dry-run", "-q"}).out, "80\n70\n40\n30\n");
+  EXPECT_EQ(run_({"ckpt", "gc", "--dry-run", "-q", "--keep", "3"}).out, "40\n30\n")
+      << "the pinned one is the third";
+  EXPECT_EQ(run_({"ckpt", "gc", "--dry-run", "-q", "--older-than", "935h"}).out, "40\n30\n");
+  EXPECT_EQ(run_({"ckpt", "gc", "--dry-run", "-q", "--owner", "nobody"}).out, "");
+  EXPECT_EQ(run_({"ckpt", "gc", "--dry-run", "--project", "vision"}).code, 0);
+  EXPECT_EQ(service_.last_list().project(), "vision");
+  EXPECT_EQ(run_({"ckpt", "gc", "--keep", "0"}).code, 2);
+
+  result = run_({"ckpt", "gc"}, "no\n");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("delete 4 checkpoints, 4.0 MiB?"),
+                                HasSubstr("nothing was deleted"), HasSubstr("--yes")));
+  EXPECT_EQ(run_({"ckpt", "gc"}).code, 2) << "nobody answers";
+  EXPECT_TRUE(service_.checkpoint_controls().empty());
+  result = run_({"ckpt", "gc"}, "yes\n");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("it stays: checkpoint 30 stays"),
+                                HasSubstr("3 checkpoints are being deleted")));
+  EXPECT_EQ(service_.checkpoint_controls().size(), 4u);
+  EXPECT_FALSE(service_.checkpoint_controls()[0].force());
+  EXPECT_THAT(run_({"ckpt", "gc", "--yes"}).err, HasSubstr("0 checkpoints are being deleted"));
 }
 
 TEST_F(VerbsTest, ACheckpointIsFoundByItsIdHoweverManyJobsThereAre) {

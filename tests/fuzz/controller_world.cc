@@ -97,6 +97,10 @@ void Prepare(FuzzInput& input, Request& request) {
     request.set_verb(static_cast<v1::ControlJobRequest::Verb>(1 + input.Below(5)));
     request.set_user("ann");
   }
+  if constexpr (requires { request.set_verb(v1::ControlCheckpointRequest::PIN); }) {
+    request.set_verb(static_cast<v1::ControlCheckpointRequest::Verb>(1 + input.Below(3)));
+    request.set_force(input.Chance(64));
+  }
   if constexpr (requires { request.set_checkpoint_id(1); }) {
     request.set_checkpoint_id(1 + input.Below(4));
   }
@@ -155,6 +159,7 @@ const std::vector<ControllerWorld::Method>& ControllerWorld::AllMethods() {
       UNARY(GetGoodput),
       UNARY(ExplainJob),
       UNARY(GetCheckpoint),
+      UNARY(ControlCheckpoint),
       UNARY_OF(PageService, *world.page_, FindJobs),
       UNARY_OF(PageService, *world.page_, ReadLogs),
       Method{"Backup",

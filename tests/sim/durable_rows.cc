@@ -74,7 +74,8 @@ std::string RowOf(const mc::Checkpoint& row) {
                                 : "";
   return absl::StrCat("job ", row.job_id, " step ", row.step, " a", row.attempt, " ",
                       mc::CheckpointStateName(row.state), " ", row.path, " ", row.manifest_sha256,
-                      " best ", row.best, " rereads ", row.rereads, " ", row.message, doubt);
+                      " best ", row.best, " rereads ", row.rereads, " ", row.message, doubt,
+                      " pinned by ", row.pinned_by, " removed by ", row.removed_by);
 }
 
 std::string RowOf(const mc::Quota& quota) {

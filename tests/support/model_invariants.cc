@@ -292,7 +292,8 @@ std::string DescribeModel(const controller::Snapshot& snapshot) {
   });
   snapshot.checkpoints.ForEach([&](const mc::Checkpoint& checkpoint) {
     absl::StrAppend(&view, "checkpoint ", checkpoint.id, " of ", checkpoint.job_id, " ",
-                    mc::CheckpointStateName(checkpoint.state), " ", checkpoint.path, "\n");
+                    mc::CheckpointStateName(checkpoint.state), " ", checkpoint.path,
+                    checkpoint.pinned_by, checkpoint.removed_by, "\n");
   });
   return view;
 }

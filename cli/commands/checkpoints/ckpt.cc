@@ -1,4 +1,4 @@
-// `muster ckpt ls / show / verify`: what jobs saved. `export` has its own file.
+// `muster ckpt ls / show / verify`: what jobs saved. Other verbs of it have their own files.
 #include <memory>
 #include <string>
 #include <vector>
@@ -6,7 +6,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "cli/commands/checkpoints/checkpoint_ref.h"
+#include "cli/commands/checkpoints/ckpt_control.h"
 #include "cli/commands/checkpoints/ckpt_export.h"
+#include "cli/commands/checkpoints/ckpt_gc.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/list_flags.h"
 #include "cli/output/text.h"
@@ -93,12 +95,15 @@ void AddCheckpointVerb(CLI::App* parent, const char* name, const char* help, con
 
 void AddCkpt(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command =
-      app.add_subcommand("ckpt", "checkpoints: list, show, verify, export")->require_subcommand(1);
+      app.add_subcommand("ckpt", "checkpoints: list, show, verify, keep, delete, export")
+          ->require_subcommand(1);
   AddCheckpointList(command, session, verb);
   AddCheckpointVerb(command, "show", "all about one checkpoint", "CKPT", kCheckpointRefHelp,
                     ShowCheckpoint, session, verb);
   AddCheckpointVerb(command, "verify", "have a worker reread one; 0: whole, 1: not", "CKPT",
                     kCheckpointRefHelp, VerifyCheckpoint, session, verb);
+  AddCkptControl(*command, session, verb);
+  AddCkptGc(*command, session, verb);
   AddCkptExport(*command, session, verb);
 }
 

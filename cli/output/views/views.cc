@@ -265,6 +265,14 @@ Table HistoryTable(const std::vector<v1::JobSummary>& jobs, bool wide) {
   return table;
 }
 
+std::string CheckpointStateText(const v1::CheckpointInfo& c) {
+  std::string text = v1::CheckpointState_Name(c.state());
+  if (c.state() == v1::DELETED) return text;
+  if (!c.pinned_by().empty()) absl::StrAppend(&text, " (pinned)");
+  if (!c.removed_by().empty()) absl::StrAppend(&text, " (being deleted)");
+  return text;
+}
+
 Table CheckpointTable(const std::vector<v1::CheckpointInfo>& checkpoints, absl::Time now,
                       bool wide) {
   std::vector<Column> columns = {{"ID", true}, {"STEP", true}, {"EPOCH", true},      {"STATE"},
@@ -282,7 +290,7 @@ Table CheckpointTable(const std::vector<v1::CheckpointInfo>& checkpoints, absl::
         absl::StrCat(c.id()),
         absl::StrCat(c.step()),
         Number(c.epoch()),
-        v1::CheckpointState_Name(c.state()),
+        CheckpointStateText(c),
         c.best() && c.step() == best_step ? "best" : "",
         Bytes(static_cast<double>(c.bytes())),
         ValidationText(If(c.has_validation_accuracy(), c, &v1::CheckpointInfo::validation_accuracy),
@@ -428,7 +436,9 @@ std::string CheckpointPage(const v1::CheckpointInfo& c, absl::Time now) {
   std::string page;
   Field("checkpoint", absl::StrCat(c.id(), c.best() ? " (best)" : ""), &page);
   Field("job", absl::StrCat(c.job_id()), &page);
-  Field("state", v1::CheckpointState_Name(c.state()), &page);
+  Field("state", CheckpointStateText(c), &page);
+  Field("pinned", c.pinned_by().empty() ? "" : absl::StrCat("by ", c.pinned_by()), &page);
+  Field("removed", c.removed_by().empty() ? "" : absl::StrCat("by ", c.removed_by()), &page);
   Field("note", c.message(), &page);
   Field("step", absl::StrCat(c.step()), &page);
   Field("epoch", Number(c.epoch()), &page);

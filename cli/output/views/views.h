@@ -41,6 +41,8 @@ struct JobPageParts {
 };
 std::string JobPage(const v1::GetJobResponse& job, const JobPageParts& parts, absl::Time now);
 
+// "VERIFIED (pinned)"
+std::string CheckpointStateText(const v1::CheckpointInfo& checkpoint);
 std::string CheckpointPage(const v1::CheckpointInfo& checkpoint, absl::Time now);
 
 }  // namespace muster::cli

@@ -198,6 +198,8 @@ v1::CheckpointInfo ToProto(const Checkpoint& checkpoint) {
   out.set_created_ms(ToMillis(checkpoint.created));
   out.set_verified_ms(ToMillis(checkpoint.verified));
   out.set_message(checkpoint.message);
+  out.set_pinned_by(checkpoint.pinned_by);
+  out.set_removed_by(checkpoint.removed_by);
   return out;
 }
 

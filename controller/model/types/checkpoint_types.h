@@ -47,6 +47,8 @@ struct Checkpoint {
     bool missing = false;  // it is not there; else its bytes do not match
   };
   std::optional<Doubt> doubt;
+  std::string pinned_by;   // "user:ann": nothing deletes it; empty: it is not pinned
+  std::string removed_by;  // who asked that it be deleted; empty: nobody
   // The worker that could not read or delete it when that was tried last. In memory only.
   std::string failed_by;
   absl::Duration retry_at;  // since boot: the next try of a verification or deletion that failed
@@ -54,6 +56,7 @@ struct Checkpoint {
   bool restorable() const {
     return state == CheckpointState::kCommitted || state == CheckpointState::kVerified;
   }
+  bool on_disk() const { return restorable() || state == CheckpointState::kCorrupt; }
 };
 
 }  // namespace muster::controller

@@ -114,6 +114,19 @@ struct RequestVerify {
   uint64_t checkpoint_id = 0;
 };
 
+// What people do with kept checkpoints. Asked again it changes nothing more.
+struct ControlCheckpoint {
+  enum class Verb : uint8_t {
+    kPin = 1,
+    kUnpin = 2,
+    kRemove = 3
+  };  // as ControlCheckpointRequest.Verb
+  Verb verb = Verb::kPin;
+  uint64_t checkpoint_id = 0;
+  std::string actor;
+  bool force = false;  // of a removal: though its job has no other verified one
+};
+
 // Weight and quotas of a project; what is not given stays as it is. A Quota stands for both its
 // bounds: an empty one lifts them. INVALID_ARGUMENT: a weight out of range, too many users.
 struct SetProject {
@@ -369,11 +382,12 @@ struct RestoreJobs {
 // All that one event needs. Jobs may be in several.
 using RestoreList = std::vector<std::shared_ptr<const RestoreJobs>>;
 
-using Event = std::variant<SubmitJob, CancelJob, ControlJob, UpdateJob, CordonWorker, ForgetWorker,
-                           RequestVerify, SetProject, WorkerHello, WorkerDisconnected,
-                           WorkerHeartbeat, AssignmentAcked, RankReport, CheckpointReport,
-                           VerifyReport, DeleteReport, WorkerNotice, ApplyPlan, Findings,
-                           AssignCheckpointWork, ArchiveJobs, RestoreJobs, ReconcileRoots>;
+using Event =
+    std::variant<SubmitJob, CancelJob, ControlJob, UpdateJob, CordonWorker, ForgetWorker,
+                 RequestVerify, ControlCheckpoint, SetProject, WorkerHello, WorkerDisconnected,
+                 WorkerHeartbeat, AssignmentAcked, RankReport, CheckpointReport, VerifyReport,
+                 DeleteReport, WorkerNotice, ApplyPlan, Findings, AssignCheckpointWork, ArchiveJobs,
+                 RestoreJobs, ReconcileRoots>;
 
 // ---- the answer ----
 

@@ -47,13 +47,18 @@ absl::StatusOr<const Job*> FindNamed(const Draft& draft, const ResumeRequest& re
                    "of this job's own name that has a checkpoint"));
 }
 
+// `going`: those that are being deleted; null: they count, too.
+bool MayBeginFrom(const Checkpoint& checkpoint, const std::set<uint64_t>* going) {
+  return going == nullptr ? checkpoint.restorable() : MayBeRestored(checkpoint, *going);
+}
+
 // Those that a job may begin from, newest first.
 std::vector<const Checkpoint*> Restorable(const Snapshot& snapshot, const Job& job,
-                                          const std::set<uint64_t>& going) {
+                                          const std::set<uint64_t>* going) {
   std::vector<const Checkpoint*> restorable;
   for (uint64_t id : job.checkpoints) {
     const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
-    if (checkpoint->restorable() && going.count(id) == 0) restorable.push_back(checkpoint);
+    if (MayBeginFrom(*checkpoint, going)) restorable.push_back(checkpoint);
   }
   std::sort(restorable.begin(), restorable.end(), Newer);
   return restorable;
@@ -152,7 +157,7 @@ std::vector<uint64_t> FindAutomatic(const Draft& draft, const JobSettings& setti
                                     const std::set<uint64_t>& going) {
   for (uint64_t id : draft.ResumableJobs(RunTimeKey(settings))) {
     const Snapshot& snapshot = draft.view();
-    const auto restorable = Restorable(snapshot, *snapshot.FindJob(id), going);
+    const auto restorable = Restorable(snapshot, *snapshot.FindJob(id), &going);
     if (!restorable.empty()) return IdsOfNewest(restorable);
   }
   return {};
@@ -167,7 +172,7 @@ absl::StatusOr<std::vector<uint64_t>> ResolveResume(const Draft& draft, const Jo
   const absl::StatusOr<const Job*> found = FindNamed(draft, request);
   if (!found.ok()) return found.status();
   const Job& job = **found;
-  const std::vector<const Checkpoint*> restorable = Restorable(draft.view(), job, going);
+  const std::vector<const Checkpoint*> restorable = Restorable(draft.view(), job, &going);
   if (restorable.empty()) return NoneToRestore(draft.view(), job);
   switch (request.which) {
     case ResumeRequest::Which::kNewestFew:
@@ -191,19 +196,18 @@ std::vector<uint64_t> ResumeCandidates(const Snapshot& snapshot, const Job& job)
   const bool none = job.checkpoints.empty() && job.settings->resume_from.empty();
   if (none) return {};
   const std::set<uint64_t> going = BeingDeleted(snapshot);
-  const auto candidates = [&](const std::set<uint64_t>& without) {
+  const auto candidates = [&](const std::set<uint64_t>* without) {
     const std::vector<const Checkpoint*> own = Restorable(snapshot, job, without);
     std::vector<uint64_t> ids = IdsOfNewest(own);
     if (const Checkpoint* best = OlderBest(own)) ids.push_back(best->id);
     for (uint64_t id : job.settings->resume_from) {
-      const bool whole = snapshot.FindCheckpoint(id)->restorable();
-      if (whole && without.count(id) == 0) ids.push_back(id);
+      if (MayBeginFrom(*snapshot.FindCheckpoint(id), without)) ids.push_back(id);
     }
     return ids;
   };
-  std::vector<uint64_t> ids = candidates(going);
+  std::vector<uint64_t> ids = candidates(&going);
   // One that is being deleted may still be there, and no attempt begins from nothing instead.
-  return ids.empty() && !going.empty() ? candidates({}) : ids;
+  return ids.empty() ? candidates(nullptr) : ids;
 }
 
 std::optional<std::string> WhyNothingToResume(const Snapshot& snapshot, const Job& job) {

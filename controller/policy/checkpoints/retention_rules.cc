@@ -18,7 +18,7 @@ using Checkpoints = std::vector<const Checkpoint*>;
 // What of the job may go now, newest first.
 Checkpoints Superfluous(const Snapshot& snapshot, const Job& job,
                         const std::set<uint64_t>& counted_on) {
-  Checkpoints superfluous = SupersededByNewer(snapshot, job);
+  Checkpoints superfluous = LetGo(snapshot, job);
   std::erase_if(superfluous, [&](const Checkpoint* checkpoint) {
     return MayBeLoading(job, checkpoint->id) || counted_on.count(checkpoint->id) != 0;
   });
@@ -154,8 +154,10 @@ class RetentionPlanner {
       if (full()) return;
       if (!IsDue(*checkpoint)) continue;
       Assign(AssignmentKind::kDelete, *checkpoint, Another(job, *checkpoint),
-             absl::StrCat("the newest ", job.settings->keep_last,
-                          " verified checkpoints are newer (checkpoint.keep_last)"));
+             checkpoint->removed_by.empty()
+                 ? absl::StrCat("the newest ", job.settings->keep_last,
+                                " verified checkpoints are newer (checkpoint.keep_last)")
+                 : absl::StrCat("removed by ", checkpoint->removed_by));
     }
   }
 

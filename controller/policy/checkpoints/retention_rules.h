@@ -5,8 +5,9 @@
 // found bad is read again, by another worker where there is one. Kept are the newest
 // `keep_last` verified ones, everything newer than the oldest of them, the newest best one
 // and the newest verified best one (model/kept_checkpoints.h), and what another job that has not
-// ended was submitted to begin from, until that one has a verified checkpoint of its own; older
-// ones go. So nothing goes before newer ones are verified.
+// ended was submitted to begin from, until that one has a verified checkpoint of its own, and what
+// is pinned; older ones go. So nothing goes before newer ones are verified, except what a person
+// removed.
 #pragma once
 
 #include <cstdint>

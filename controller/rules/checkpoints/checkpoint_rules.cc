@@ -388,8 +388,9 @@ EventResult OnAssignCheckpointWork(Draft& draft, const AssignCheckpointWork& eve
     // A gang of its own job may have been placed in between, too.
     const bool needed = needed_by_others.count(action.checkpoint_id) != 0 ||
                         MayBeLoading(*draft.view().FindJob(checkpoint->job_id), checkpoint->id);
+    const bool stays = needed || !checkpoint->pinned_by.empty();
     const bool void_now = checkpoint->state == CheckpointState::kDeleted ||
-                          (action.kind == AssignmentKind::kDelete && needed);
+                          (action.kind == AssignmentKind::kDelete && stays);
     if (void_now || !assigned.insert(action.checkpoint_id).second) continue;
     AssignWork(draft, action, *worker);
   }

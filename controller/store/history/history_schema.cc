@@ -187,6 +187,10 @@ ALTER TABLE job_index DROP COLUMN is_restorable;
 -- One row: how many times jobs were put here.
 CREATE TABLE puts (number INTEGER NOT NULL) STRICT;
 INSERT INTO puts (number) VALUES (0);
+)sql",
+          R"sql(
+ALTER TABLE checkpoints ADD COLUMN pinned_by TEXT NOT NULL DEFAULT '';
+ALTER TABLE checkpoints ADD COLUMN removed_by TEXT NOT NULL DEFAULT '';
 )sql"};
 }
 

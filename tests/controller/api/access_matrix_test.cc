@@ -150,6 +150,20 @@ TEST_F(AccessMatrixTest, AJobIsForThoseOfItsProject) {
     }
     EXPECT_FALSE(IsDenied(CallAny(path, "of-bob", kJobOne))) << method;  // it is his
   }
+  auto checkpoint = std::make_shared<Checkpoint>();
+  checkpoint->id = 5;
+  checkpoint->job_id = 1;
+  engine_.Publish([&](Snapshot& s) { s.checkpoints.Put(5, checkpoint); });
+  v1::ControlCheckpointRequest pin;
+  pin.set_checkpoint_id(5);
+  pin.set_verb(v1::ControlCheckpointRequest::PIN);
+  const auto pin_by = [&](const std::string& token) {
+    return CallAny("/muster.v1.JobService/ControlCheckpoint", token, pin.SerializeAsString());
+  };
+  EXPECT_TRUE(IsDenied(pin_by("of-v-user")));
+  EXPECT_TRUE(IsDenied(pin_by("of-s-admin")));
+  EXPECT_OK(pin_by("of-v-operator"));
+  EXPECT_OK(pin_by("of-bob"));
   EXPECT_THAT(CallAny("/muster.v1.JobService/CancelJob", "of-v-user", kJobOne),
               StatusIs(absl::StatusCode::kPermissionDenied,
                        AllOf(HasSubstr("job 1 of bob: needs role operator in project vision"),

@@ -670,6 +670,40 @@ TEST_F(JobServiceTest, AVerdictIsWaitedFor) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("checkpoint 6")));
 }
 
+TEST_F(JobServiceTest, ACheckpointIsPinnedInTheCallersName) {
+  auto job = MakeJob(1, "digits");
+  job->checkpoints = {5};
+  PutJob(job);
+  auto checkpoint = std::make_shared<Checkpoint>();
+  checkpoint->id = 5;
+  checkpoint->job_id = 1;
+  checkpoint->state = CheckpointState::kCommitted;
+  engine_.Publish([&](Snapshot& s) { s.checkpoints.Put(5, checkpoint); });
+  engine_.on_event = [&](const Event& event) {
+    const auto& control = std::get<ControlCheckpoint>(event);
+    EXPECT_EQ(control.verb, ControlCheckpoint::Verb::kPin);
+    EXPECT_EQ(control.checkpoint_id, 5u);
+    EXPECT_TRUE(control.force);
+    auto pinned = std::make_shared<Checkpoint>(*checkpoint);
+    pinned->pinned_by = control.actor;
+    engine_.Publish([&](Snapshot& s) { s.checkpoints.Put(5, pinned); });
+    return EventResult();
+  };
+  v1::ControlCheckpointRequest request;
+  v1::ControlCheckpointResponse response;
+  request.set_checkpoint_id(5);
+  request.set_user("ann");
+  request.set_force(true);
+  const auto control = &Stub::ControlCheckpoint;
+  EXPECT_THAT(Call(control, request, response), StatusIs(absl::StatusCode::kInvalidArgument));
+  request.set_verb(v1::ControlCheckpointRequest::PIN);
+  ASSERT_OK(Call(control, request, response));
+  EXPECT_EQ(response.checkpoint().pinned_by(), "user:ann");
+  request.set_checkpoint_id(6);
+  EXPECT_THAT(Call(control, request, response),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("checkpoint 6")));
+}
+
 TEST_F(JobServiceTest, ACallersDeadlineEndsTheWaitForAVerdict) {
   auto checkpoint = std::make_shared<Checkpoint>();
   checkpoint->id = 5;

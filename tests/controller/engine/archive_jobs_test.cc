@@ -251,6 +251,57 @@ TEST_F(ArchiveJobsTest, WhatComesAfterItFindsNothing) {
   EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
 }
 
+TEST_F(ArchiveJobsTest, APinOutlivesTheArchiveAndWhatIsRemovedThereIsDeleted) {
+  Archive({.recent = 0});
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit({.name = "saves"});
+  const Fence fence = StartRanks(one).fence;
+  for (const int64_t step : {10, 20}) {
+    ASSERT_OK(Apply(MakeCommit(one, fence, step)).status);
+    AnswerVerify(one, true);
+  }
+  ReportExit(one, fence, 0, {.succeeded = true, .last_step = 20});
+  ASSERT_EQ(state(id), JobState::kSucceeded);
+  // As the API does: what the event needs comes back with it, and leaves again.
+  const auto control = [&](ControlCheckpoint::Verb verb) {
+    Pass(kLeastKeptBeyondRecent);
+    ASSERT_FALSE(IsThere(id));
+    const auto archived = engine_->history().Find(id);
+    ASSERT_OK(archived.status());
+    EventResult answer{.status = absl::UnknownError("not answered")};
+    std::vector<Engine::Posted> post;
+    post.push_back(
+        {.event = ControlCheckpoint{.verb = verb, .checkpoint_id = 1, .actor = "user:ann"},
+         .done = [&answer](const EventResult& result) { answer = result; },
+         .restore = {std::make_shared<const RestoreJobs>(RestoreJobs{.jobs = {*archived}})}});
+    engine_->PostAll(std::move(post));
+    RunUntilIdle();
+    EXPECT_OK(answer.status);
+  };
+  control(ControlCheckpoint::Verb::kPin);
+  EXPECT_FALSE(IsThere(id));
+  Restart();
+  EXPECT_EQ(engine_->history().Find(id)->checkpoints[0]->pinned_by, "user:ann");
+  control(ControlCheckpoint::Verb::kUnpin);
+  EXPECT_EQ(engine_->history().Find(id)->checkpoints[0]->pinned_by, "");
+  control(ControlCheckpoint::Verb::kRemove);
+  EXPECT_TRUE(IsThere(id)) << "until it is deleted";
+  Agent reborn = MakeReborn(one);
+  EXPECT_OK(Connect(reborn).status);
+  EXPECT_EQ(Take<DeleteAssignment>(reborn).checkpoint_id, 1u);
+  EXPECT_OK(Apply(DeleteReport{.worker = reborn.name,
+                               .incarnation = reborn.incarnation,
+                               .event_seq = ++reborn.event_seq,
+                               .outbox_seq = last_seq_,
+                               .checkpoint_id = 1,
+                               .ok = true})
+                .status);
+  Pass(kLeastKeptBeyondRecent);
+  EXPECT_FALSE(IsThere(id));
+  EXPECT_EQ(engine_->history().Find(id)->checkpoints[0]->state, CheckpointState::kDeleted);
+  EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
+}
+
 TEST_F(ArchiveJobsTest, AJobComesBackAsItWas) {
   Archive({.recent = 0});
   Agent one = ConnectNew("worker-1", 1);

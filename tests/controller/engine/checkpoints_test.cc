@@ -15,6 +15,34 @@ class CheckpointsTest : public ::muster::testing::ControllerFixture {
  protected:
   CheckpointState ckpt(uint64_t id) const { return snapshot()->FindCheckpoint(id)->state; }
 
+  absl::Status Control(ControlCheckpoint::Verb verb, uint64_t id, bool force = false) {
+    return Apply(ControlCheckpoint{
+                     .verb = verb, .checkpoint_id = id, .actor = "user:ann", .force = force})
+        .status;
+  }
+  absl::Status Pin(uint64_t id) { return Control(ControlCheckpoint::Verb::kPin, id); }
+  absl::Status Unpin(uint64_t id) { return Control(ControlCheckpoint::Verb::kUnpin, id); }
+  absl::Status Remove(uint64_t id, bool force = false) {
+    return Control(ControlCheckpoint::Verb::kRemove, id, force);
+  }
+  void CommitVerified(Agent& agent, const Fence& fence, int64_t step) {
+    EXPECT_OK(Apply(MakeCommit(agent, fence, step)).status);
+    AnswerVerify(agent, true);
+  }
+  // Takes the next deletion and answers it.
+  DeleteAssignment AnswerDelete(Agent& agent, const std::string& fault = "") {
+    const auto assignment = Take<DeleteAssignment>(agent);
+    EXPECT_OK(Apply(DeleteReport{.worker = agent.name,
+                                 .incarnation = agent.incarnation,
+                                 .event_seq = ++agent.event_seq,
+                                 .outbox_seq = last_seq_,
+                                 .checkpoint_id = assignment.checkpoint_id,
+                                 .ok = fault.empty(),
+                                 .message = fault})
+                  .status);
+    return assignment;
+  }
+
   CheckpointReport MakeOther(Agent& agent, const Fence& fence, CheckpointReport::Kind kind,
                              int64_t step) {
     CheckpointReport report = MakeCommit(agent, fence, step);
@@ -242,6 +270,150 @@ TEST_F(CheckpointsTest, OldOnesGoOnlyAfterNewerOnesAreVerifiedAndTheBestStays) {
   EXPECT_OK(Apply(report).status);
   EXPECT_EQ(ckpt(2), CheckpointState::kDeleted);
   EXPECT_EQ(ckpt(1), CheckpointState::kVerified);
+}
+
+TEST_F(CheckpointsTest, APersonRemovesOneOfAnEndedJobAndAnAgentDeletesItWhenOneIsThere) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(one).fence;
+  CommitVerified(one, fence, 5);
+  CommitVerified(one, fence, 6);
+  ReportExit(one, fence, 0, {.succeeded = true});
+  ASSERT_EQ(state(id), JobState::kSucceeded);
+  engine_->Disconnect(one.name, one.incarnation, one.link.get());
+  EXPECT_OK(Remove(1));
+  EXPECT_EQ(ckpt(1), CheckpointState::kVerified) << "until it is gone";
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->removed_by, "user:ann");
+  Restart();
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->removed_by, "user:ann");
+  EXPECT_OK(Remove(1)) << "once more";
+  Agent reborn = MakeReborn(one);
+  EXPECT_OK(Connect(reborn).status);
+  EXPECT_EQ(AnswerDelete(reborn, "busy").checkpoint_id, 1u);
+  EXPECT_EQ(ckpt(1), CheckpointState::kVerified);
+  for (int i = 0; i < 7; ++i) {
+    clock_.Advance(absl::Seconds(5));
+    ASSERT_OK(Beat(reborn).status);
+  }
+  AnswerDelete(reborn);
+  EXPECT_EQ(ckpt(1), CheckpointState::kDeleted);
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->message, "removed by user:ann");
+  const uint64_t version = snapshot()->durable_version;
+  EXPECT_OK(Remove(1));
+  EXPECT_EQ(snapshot()->durable_version, version) << "asked twice it changes nothing more";
+  EXPECT_EQ(ckpt(2), CheckpointState::kVerified);
+}
+
+TEST_F(CheckpointsTest, WhatIsNeededIsNotRemoved) {
+  const absl::StatusCode refused = absl::StatusCode::kFailedPrecondition;
+  EXPECT_THAT(Remove(1), StatusIs(absl::StatusCode::kNotFound));
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  Fence fence = StartRanks(one).fence;
+  EXPECT_OK(Apply(MakeOther(one, fence, CheckpointReport::Kind::kBegin, 5)).status);
+  EXPECT_THAT(Remove(1, true), StatusIs(refused, HasSubstr("is being written")));
+  CommitVerified(one, fence, 5);
+  EXPECT_OK(Apply(MakeCommit(one, fence, 6)).status);
+  EXPECT_THAT(Remove(1), StatusIs(refused, HasSubstr("`muster ckpt rm 1 --force`")))
+      << "the other one is not verified";
+  AnswerVerify(one, true);
+
+  ReportExit(one, fence, 0, {.signal = 9, .last_step = 6});
+  Advance(absl::Seconds(1));
+  fence = StartRanks(one, false).fence;
+  EXPECT_THAT(Remove(2, true), StatusIs(refused, HasSubstr("may be what attempt 2 is loading")));
+  EXPECT_OK(Apply(MakeReport(one, fence, 0, RankReport::Kind::kRunning)).status);
+
+  const EventResult other = Apply(SubmitJob{
+      .settings = ::muster::testing::MakeSettings(
+          {.min_ranks = 9, .wait_for_capacity = true, .name = "other"}),
+      .owner = "ann",
+      .resume = ResumeRequest{.job_id = id, .which = ResumeRequest::Which::kStep, .step = 5}});
+  ASSERT_OK(other.status);
+  EXPECT_THAT(Remove(1, true), StatusIs(refused, HasSubstr("job 2 is to begin from; cancel")));
+  ASSERT_OK(Cancel(other.job_id));
+
+  EXPECT_OK(Pin(1));
+  EXPECT_THAT(Remove(1, true), StatusIs(refused, HasSubstr("`muster ckpt unpin 1` first")));
+  EXPECT_OK(Unpin(1));
+  EXPECT_OK(Remove(1));
+  EXPECT_THAT(Remove(2), StatusIs(refused, HasSubstr("is the last one"))) << "1 goes";
+  EXPECT_OK(Remove(2, true));
+  AnswerDelete(one);
+  AnswerDelete(one);
+  EXPECT_EQ(ckpt(1), CheckpointState::kDeleted);
+  EXPECT_EQ(ckpt(2), CheckpointState::kDeleted);
+}
+
+// In one batch, where the lists of the snapshot are those of before.
+TEST_F(CheckpointsTest, ARemovalAndASubmitThatBeginsFromItDoNotBothSucceed) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(one).fence;
+  CommitVerified(one, fence, 5);
+  CommitVerified(one, fence, 6);
+  const SubmitJob submit{
+      .settings = ::muster::testing::MakeSettings(
+          {.min_ranks = 9, .wait_for_capacity = true, .name = "other"}),
+      .owner = "ann",
+      .resume = ResumeRequest{.job_id = id, .which = ResumeRequest::Which::kStep, .step = 5}};
+  const auto remove = [](uint64_t ckpt_id) {
+    return ControlCheckpoint{
+        .verb = ControlCheckpoint::Verb::kRemove, .checkpoint_id = ckpt_id, .actor = "user:ann"};
+  };
+  EventResult submitted;
+  EventResult removed;
+  const auto keep = [](EventResult& in) {
+    return [&in](const EventResult& result) { in = result; };
+  };
+  engine_->Post(submit, keep(submitted));
+  engine_->Post(remove(1), keep(removed));
+  RunUntilIdle();
+  ASSERT_OK(submitted.status);
+  EXPECT_THAT(removed.status, StatusIs(absl::StatusCode::kFailedPrecondition));
+  ASSERT_OK(Cancel(submitted.job_id));
+  engine_->Post(remove(1), keep(removed));
+  engine_->Post(submit, keep(submitted));
+  RunUntilIdle();
+  EXPECT_OK(removed.status);
+  EXPECT_THAT(submitted.status, StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(CheckpointsTest, APinnedOneOutlivesRetentionAndARestart) {
+  Agent one = ConnectNew("worker-1", 1);
+  Submit({.keep_last = 1});
+  const Fence fence = StartRanks(one).fence;
+  CommitVerified(one, fence, 5);
+  EXPECT_OK(Pin(1));
+  EXPECT_OK(Pin(1));
+  CommitVerified(one, fence, 6);
+  CommitVerified(one, fence, 7);
+  EXPECT_EQ(AnswerDelete(one).checkpoint_id, 2u);
+  EXPECT_FALSE(WasSent<DeleteAssignment>(one));
+  EXPECT_THAT(Pin(2), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is DELETED")));
+  Restart();
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->pinned_by, "user:ann");
+  EXPECT_OK(Connect(one).status);
+  EXPECT_FALSE(WasSent<DeleteAssignment>(one));
+  EXPECT_OK(Unpin(1));
+  EXPECT_OK(Unpin(1));
+  ASSERT_TRUE(WasSent<DeleteAssignment>(one));
+  EXPECT_THAT(Pin(1),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is being deleted")));
+  EXPECT_EQ(AnswerDelete(one).checkpoint_id, 1u);
+}
+
+TEST_F(CheckpointsTest, APinComesBeforeADeletionThatWasPlannedBeforeIt) {
+  Agent one = ConnectNew("worker-1", 1);
+  Submit();
+  const Fence fence = StartRanks(one).fence;
+  CommitVerified(one, fence, 5);
+  EXPECT_OK(Pin(1));
+  EXPECT_OK(Apply(AssignCheckpointWork{.actions = {{.kind = AssignmentKind::kDelete,
+                                                    .checkpoint_id = 1,
+                                                    .worker = one.name}}})
+                .status);
+  EXPECT_FALSE(WasSent<DeleteAssignment>(one));
 }
 
 TEST_F(CheckpointsTest, AnotherAgentTakesOverWhenTheCaretakerIsGone) {

@@ -131,6 +131,10 @@ TEST_F(RepeatsTest, EveryKindOfMutation) {
                                                   .ok = true})
                 .status);
   EXPECT_EQ(snapshot()->FindCheckpoint(1)->rereads, 1u);
+  for (const auto verb : {ControlCheckpoint::Verb::kPin, ControlCheckpoint::Verb::kUnpin}) {
+    EXPECT_OK(
+        Twice(ControlCheckpoint{.verb = verb, .checkpoint_id = 1, .actor = "user:ann"}).status);
+  }
   EXPECT_OK(TwiceAcrossARestart(one, DeleteReport{.worker = one.name,
                                                   .incarnation = one.incarnation,
                                                   .event_seq = ++one.event_seq,

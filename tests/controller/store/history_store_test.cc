@@ -65,6 +65,8 @@ class HistoryStoreTest : public ::testing::Test {
     row->state = state;
     row->step = 7;
     row->path = "/c";
+    row->pinned_by = "user:ann";
+    row->removed_by = "user:bob";
     return {.job = std::move(job), .checkpoints = {std::move(row)}};
   }
   void Put(std::vector<ArchivedJob> jobs) { ASSERT_OK(store_->Put(jobs).status()); }
@@ -108,6 +110,8 @@ TEST_F(HistoryStoreTest, AJobIsReadAsItWasPut) {
   EXPECT_THAT(found->job->checkpoints, ElementsAre(5));
   ASSERT_EQ(found->checkpoints.size(), 1u);
   EXPECT_EQ(found->checkpoints[0]->state, CheckpointState::kVerified);
+  EXPECT_EQ(found->checkpoints[0]->pinned_by, "user:ann");
+  EXPECT_EQ(found->checkpoints[0]->removed_by, "user:bob");
   EXPECT_THAT(store_->Find(4).status(), StatusIs(absl::StatusCode::kNotFound));
 }
 
@@ -338,6 +342,8 @@ TEST_F(HistoryStoreTest, AFileOfTheFirstVersionIsBroughtUpToDate) {
     ASSERT_OK(db.status());
     for (const char* sql :
          {"DROP TABLE savers", "DROP TABLE begun_from", "DROP TABLE puts",
+          "ALTER TABLE checkpoints DROP COLUMN pinned_by",
+          "ALTER TABLE checkpoints DROP COLUMN removed_by",
           "ALTER TABLE job_index ADD COLUMN is_restorable INTEGER NOT NULL DEFAULT 0",
           "UPDATE job_index SET is_restorable = id = 2",
           "UPDATE job_index SET forgettable_from_ns = finished_at_ns WHERE id = 1",

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "controller/model/job_links.h"
 #include "tests/controller/policy/world.h"
 #include "tests/support/status_matchers.h"
 
@@ -128,6 +129,23 @@ TEST_F(ResumeRulesTest, WhatIsBeingDeletedIsNoLongerThere) {
   EXPECT_THAT(Ids(Settle({.job_id = job})), ElementsAre(stays));
   EXPECT_THAT(Settle({.job_id = job, .which = Which::kStep, .step = 5}),
               StatusIs(kRefused, HasSubstr("it is being deleted")));
+}
+
+TEST_F(ResumeRulesTest, WhatAPersonRemovedIsBegunFromOnlyWhereThereIsNothingElse) {
+  const uint64_t job = AddJob("a");
+  const uint64_t removed = Save(job, 5);
+  world_.draft().EditCheckpoint(removed).removed_by = "user:ann";
+  EXPECT_THAT(Settle({.job_id = job}),
+              StatusIs(kRefused, HasSubstr("of step 5, is being deleted")));
+  EXPECT_THAT(Ids(Settle({.automatic = true}, "a")), IsEmpty());
+  EXPECT_EQ(NewestToResume(world_.view(), Named("a")), 0u);
+  const auto candidates = [&] {
+    return ResumeCandidates(world_.view(), *world_.view().FindJob(job));
+  };
+  EXPECT_THAT(candidates(), ElementsAre(removed)) << "rather than nothing";
+  const uint64_t stays = Save(job, 4);
+  EXPECT_THAT(candidates(), ElementsAre(stays));
+  EXPECT_THAT(Ids(Settle({.job_id = job})), ElementsAre(stays));
 }
 
 TEST_F(ResumeRulesTest, AnAttemptIsOfferedNothingThatIsBeingDeleted) {

@@ -166,6 +166,43 @@ TEST_F(RetentionRulesTest, WhatIsLeftForAnotherJobOfAnEndedOneGoesWhenThatHasEnd
   EXPECT_EQ(*world_.view().retention_jobs, Ids{});
 }
 
+TEST_F(RetentionRulesTest, APinnedOneStaysUntilItIsUnpinned) {
+  const uint64_t oldest = Add(1, CheckpointState::kVerified);
+  const uint64_t broken = Add(2, CheckpointState::kCorrupt);
+  Add(3, CheckpointState::kVerified);
+  Add(4, CheckpointState::kVerified);
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), (Ids{broken, oldest}));
+  for (const uint64_t id : {oldest, broken}) {
+    world_.draft().EditCheckpoint(id).pinned_by = "user:ann";
+  }
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{});
+  EXPECT_EQ(*world_.view().retention_jobs, Ids{});
+  world_.draft().EditCheckpoint(oldest).pinned_by.clear();
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{oldest});
+}
+
+TEST_F(RetentionRulesTest, WhatAPersonRemovedGoesThoughItIsTheBestOrTheNewest) {
+  const uint64_t best = Add(1, CheckpointState::kVerified, /*best=*/true);
+  const uint64_t unread = Add(2, CheckpointState::kCommitted);
+  const uint64_t older = Add(3, CheckpointState::kVerified);
+  const uint64_t newest = Add(4, CheckpointState::kVerified);
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{unread});
+  world_.draft().EditJob(1).state = JobState::kSucceeded;
+  for (const uint64_t id : {best, newest}) {
+    world_.draft().EditCheckpoint(id).removed_by = "user:ann";
+  }
+  // What goes is not counted: only one verified one is left of the two to keep.
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), (Ids{newest, best}));
+  EXPECT_EQ(PlanRetention(world_.view(), kNow).actions.front().reason, "removed by user:ann");
+  EXPECT_EQ(Actions(AssignmentKind::kVerify), Ids{unread});
+  for (const uint64_t id : {best, newest}) {
+    world_.draft().EditCheckpoint(id).state = CheckpointState::kDeleted;
+  }
+  world_.draft().EditCheckpoint(unread).state = CheckpointState::kVerified;
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{});
+  EXPECT_EQ(world_.view().FindCheckpoint(older)->state, CheckpointState::kVerified);
+}
+
 TEST_F(RetentionRulesTest, ABrokenOneIsNotKeptForAnother) {
   const uint64_t broken = Add(1, CheckpointState::kCorrupt);
   Add(2, CheckpointState::kVerified);
