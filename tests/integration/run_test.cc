@@ -104,7 +104,8 @@ TEST_F(RunWalk, ASecondCtrlCLeavesAtOnce) {
       Begin("trap '' TERM; touch " + cluster_.Path("up") + "; while :; do sleep 0.05; done");
   ASSERT_TRUE(WaitUntil(kPatience, [&] { return std::ifstream(cluster_.Path("up")).good(); }));
   run->Signal(SIGINT);
-  ASSERT_TRUE(WaitUntil(kPatience, [&] { return cluster_.State(1) == "STOPPING"; }));
+  ASSERT_TRUE(WaitUntil(kPatience, [&] { return cluster_.State(1) == "STOPPING"; }))
+      << Content("run.log");
   run->Signal(SIGINT);
   ASSERT_TRUE(run->Wait(kPatience)) << Content("run.log");
   EXPECT_EQ(run->exit_code(), 130);

@@ -359,8 +359,8 @@ TEST_F(WorkerServiceTest, WithoutRoomOnTheDiskTheStreamGoesOnUntilThereIsSome) {
     EXPECT_EQ(agent->Receive().heartbeat_ack().seq(), seq) << "and nothing else is acknowledged";
   }
   full = false;
+  // Its acknowledgement may be lost with the stream: on the next one both are said again.
   ASSERT_TRUE(agent->Send(RankExited(2)));
-  EXPECT_EQ(agent->Receive().event_ack().event_seq(), 2u);
   EXPECT_THAT(agent->End(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("repeat")));
 }
 
