@@ -1,20 +1,19 @@
 #include "cli/calls/change.h"
 
 #include <pwd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-#include <array>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/units.h"
+#include "common/os/secrets.h"
 
 namespace muster::cli {
 namespace {
 
+constexpr size_t kKeyBytes = 16;
 constexpr absl::Duration kFirstRetryPause = absl::Milliseconds(100);
 constexpr absl::Duration kMaxRetryPause = absl::Seconds(1);
 
@@ -25,13 +24,7 @@ std::string UserName(const Host& host) {
   return user != nullptr ? user->pw_name : host.Env("USER");
 }
 
-absl::StatusOr<std::string> RandomKey() {
-  std::array<char, 16> bytes;
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return absl::InternalError("no random numbers for the idempotency key");
-  }
-  return absl::BytesToHexString(absl::string_view(bytes.data(), bytes.size()));
-}
+absl::StatusOr<std::string> RandomKey() { return RandomHex(kKeyBytes); }
 
 Patience::Patience(Session& session, InterruptGuard* guard)
     : session_(session),

@@ -267,7 +267,7 @@ const std::vector<Module>& Modules() {
         "common/os/loopback.h", "common/os/unique_name.h", "common/protocol/name_rule.h",
         "common/rpc/", "common/spec/tree/spec_fault.h", "common/tls/tls_files.h"}},
       {"cli/local/", {"cli/output/proto_json.h", "cli/session/", "common/fs/"}},
-      {"cli/calls/", {kProto, "cli/output/views/", "cli/session/"}},
+      {"cli/calls/", {kProto, "cli/output/views/", "cli/session/", "common/os/secrets.h"}},
       {"cli/submission/",
        {kProto, "cli/calls/", "cli/output/views/", "cli/session/", "common/protocol/name_rule.h",
         "common/spec/tree/", "common/upload/"}},

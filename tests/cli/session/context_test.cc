@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "tests/cli/session/context_fixture.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -18,32 +19,7 @@ namespace {
 using muster::testing::StatusIs;
 using ::testing::HasSubstr;
 
-class ContextTest : public ::testing::Test {
- protected:
-  ContextTest() {
-    env_["XDG_CONFIG_HOME"] = dir_ / "config";
-    host_.env = [this](const char* name) -> std::optional<std::string> {
-      const auto it = env_.find(name);
-      return it == env_.end() ? std::nullopt : std::optional<std::string>(it->second);
-    };
-  }
-
-  std::string TokenFile(const std::string& name, const std::string& token) {
-    const std::string path = dir_ / name;
-    std::ofstream(path) << token;
-    ::chmod(path.c_str(), 0600);
-    return path;
-  }
-  absl::StatusOr<Endpoint> Find(const ContextFlags& flags = {}) {
-    return FindController(host_, PosixFileSystem(), flags);
-  }
-
-  muster::testing::TempDir dir_;
-  std::map<std::string, std::string> env_;
-  std::istringstream in_;
-  std::ostringstream out_;
-  Host host_{.in = in_, .out = out_, .err = out_};
-};
+using ContextTest = ContextFixture;
 
 TEST_F(ContextTest, WithoutAnythingItIsTheDefaultAddressAndNoToken) {
   ASSERT_OK_AND_ASSIGN(const Endpoint endpoint, Find());

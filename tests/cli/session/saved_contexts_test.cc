@@ -12,6 +12,7 @@
 
 #include "cli/commands/access/secret_prompt.h"
 #include "tests/cli/cli_run.h"
+#include "tests/cli/session/context_fixture.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -25,21 +26,10 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class SavedContextsTest : public ::testing::Test {
+class SavedContextsTest : public ContextFixture {
  protected:
-  SavedContextsTest() {
-    env_["XDG_CONFIG_HOME"] = dir_ / "config";
-    host_.env = [this](const char* name) -> std::optional<std::string> {
-      const auto it = env_.find(name);
-      return it == env_.end() ? std::nullopt : std::optional<std::string>(it->second);
-    };
-  }
-  std::string TokenFile(const std::string& name) {
-    const std::string path = dir_ / name;
-    std::ofstream(path) << name;
-    ::chmod(path.c_str(), 0600);
-    return path;
-  }
+  // A token that is called as its file.
+  std::string TokenFile(const std::string& name) { return ContextFixture::TokenFile(name, name); }
   void Save(const std::string& current) {
     ContextConfig config{.current = current, .contexts = {}};
     config.contexts["prod"] = {.address = "prod:1", .token_file = TokenFile("of-prod")};
@@ -47,15 +37,6 @@ class SavedContextsTest : public ::testing::Test {
         .address = "lab:1", .token_file = TokenFile("of-lab"), .insecure = true};
     ASSERT_OK(SaveContexts(host_, PosixFileSystem(), config));
   }
-  absl::StatusOr<Endpoint> Find(const ContextFlags& flags = {}) {
-    return FindController(host_, PosixFileSystem(), flags);
-  }
-
-  muster::testing::TempDir dir_;
-  std::map<std::string, std::string> env_;
-  std::istringstream in_;
-  std::ostringstream out_;
-  Host host_{.in = in_, .out = out_, .err = out_};
 };
 
 TEST_F(SavedContextsTest, FlagsBeforeTheEnvironmentBeforeTheOneInUseBeforeTheLocalOne) {
