@@ -33,40 +33,47 @@ v1::StreamLogsResponse LogText::Fresh(v1::StreamLogsResponse chunk) {
 
 std::string LogText::Lines(const v1::StreamLogsResponse& fresh) {
   const Key key = {fresh.attempt(), fresh.rank(), fresh.is_stderr()};
-  std::string& partial = streams_[key].partial;
+  Stream& stream = streams_[key];
+  std::string& partial = stream.partial;
   std::string text;
   if (fresh.lost_bytes() > 0) {
     // They may have ended the line that is begun.
-    if (!partial.empty()) text += Written(key, std::exchange(partial, ""));
-    text += Line(key, absl::StrCat("[", fresh.lost_bytes(), " bytes of output are lost here]"));
+    if (!partial.empty()) text += Written(key, stream.written_ms, std::exchange(partial, ""));
+    text += Line(key, fresh.written_ms(),
+                 absl::StrCat("[", fresh.lost_bytes(), " bytes of output are lost here]"));
   }
+  stream.written_ms = fresh.written_ms();
   partial += fresh.text();
   size_t start = 0;
   for (size_t end = partial.find('\n'); end != std::string::npos; end = partial.find('\n', start)) {
-    text += Written(key, absl::string_view(partial).substr(start, end - start));
+    text += Written(key, stream.written_ms, absl::string_view(partial).substr(start, end - start));
     start = end + 1;
   }
   partial.erase(0, start);
-  if (partial.size() > kMaxPartial) text += Written(key, std::exchange(partial, ""));
+  if (partial.size() > kMaxPartial) {
+    text += Written(key, stream.written_ms, std::exchange(partial, ""));
+  }
   return text;
 }
 
 std::string LogText::Rest() {
   std::string text;
   for (auto& [key, stream] : streams_) {
-    if (!stream.partial.empty()) text += Written(key, std::exchange(stream.partial, ""));
+    if (stream.partial.empty()) continue;
+    text += Written(key, stream.written_ms, std::exchange(stream.partial, ""));
   }
   return text;
 }
 
-std::string LogText::Written(const Key& key, absl::string_view line) const {
-  return wanted_ == nullptr || wanted_(line) ? Line(key, line) : "";
+std::string LogText::Written(const Key& key, int64_t written_ms, absl::string_view line) const {
+  return options_.wanted == nullptr || options_.wanted(line) ? Line(key, written_ms, line) : "";
 }
 
-std::string LogText::Line(const Key& key, absl::string_view line) const {
-  const std::string shown = tame_ ? ForTerminal(line) : std::string(line);
-  if (!prefix_) return absl::StrCat(shown, "\n");
-  return absl::StrCat("a", std::get<0>(key), ".r", std::get<1>(key), " | ", shown, "\n");
+std::string LogText::Line(const Key& key, int64_t written_ms, absl::string_view line) const {
+  return absl::StrCat(
+      options_.times ? absl::StrCat(TimeText(written_ms), " ") : "",
+      options_.origin ? absl::StrCat("a", std::get<0>(key), ".r", std::get<1>(key), " | ") : "",
+      options_.tame ? ForTerminal(line) : std::string(line), "\n");
 }
 
 }  // namespace muster::cli

@@ -18,12 +18,14 @@ namespace muster::cli {
 
 class LogText {
  public:
-  // With `prefix` each line starts with "a1.r0 | ": attempt 1, rank 0. `tame`: for a terminal,
-  // which a program's output shall not steer (ForTerminal).
-  // `wanted`, where there is one: only such lines, as the rank wrote them.
   using Wanted = std::function<bool(absl::string_view line)>;
-  explicit LogText(bool prefix, bool tame = false, Wanted wanted = nullptr)
-      : prefix_(prefix), tame_(tame), wanted_(std::move(wanted)) {}
+  struct Options {
+    bool origin = false;  // each line starts with "a1.r0 | ": attempt 1, rank 0
+    bool times = false;   // each line starts with when it was written
+    bool tame = false;    // for a terminal, which a program's output shall not steer (ForTerminal)
+    Wanted wanted;        // where there is one: only such lines, as the rank wrote them
+  };
+  explicit LogText(Options options) : options_(std::move(options)) {}
 
   // The part of the chunk that was not seen before; offset, text and lost_bytes are cut to it.
   v1::StreamLogsResponse Fresh(v1::StreamLogsResponse chunk);
@@ -41,14 +43,13 @@ class LogText {
     bool seen = false;
     uint64_t next_offset = 0;
     std::string partial;
+    int64_t written_ms = 0;  // of the newest chunk
   };
-  std::string Line(const Key& key, absl::string_view line) const;
+  std::string Line(const Key& key, int64_t written_ms, absl::string_view line) const;
   // The same for a line of the rank's, unless it is not wanted.
-  std::string Written(const Key& key, absl::string_view line) const;
+  std::string Written(const Key& key, int64_t written_ms, absl::string_view line) const;
 
-  const bool prefix_;
-  const bool tame_;
-  const Wanted wanted_;
+  const Options options_;
   std::map<Key, Stream> streams_;
 };
 

@@ -28,7 +28,6 @@ namespace {
 
 constexpr uint32_t kMaxPointPage = 10000;
 constexpr int kMaxMetricNames = 64;
-constexpr uint32_t kMaxTailLines = 1'000'000;
 constexpr uint32_t kMaxTailEvents = 100'000;
 // Answers about all jobs, which may take seconds of the API's threads.
 constexpr int kMostGoodputs = 2;
@@ -440,10 +439,7 @@ grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobService::StreamLogs(
   absl::Status status = caller.status();
   std::string project;
   LogQuery wanted;
-  wanted.follow = request->follow();
-  wanted.tail_lines = std::min(request->tail(), kMaxTailLines);
-  if (request->has_rank()) wanted.rank = request->rank();
-  if (request->has_attempt()) wanted.attempt = request->attempt();
+  if (status.ok()) status = LogStream::ParseRequest(*request, wanted);
   if (status.ok()) {
     KnownJobs jobs(engine_, gate_.ReadsOf(*caller));
     const absl::StatusOr<const Job*> job = FindFor(*caller, jobs, request->job());

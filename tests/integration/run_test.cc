@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/support/cluster.h"
 
 namespace muster::testing {
@@ -110,6 +112,27 @@ TEST_F(RunWalk, ASecondCtrlCLeavesAtOnce) {
   ASSERT_TRUE(run->Wait(kPatience)) << Content("run.log");
   EXPECT_EQ(run->exit_code(), 130);
   EXPECT_EQ(cluster_.WaitForEnd(1), "CANCELLED");
+}
+
+TEST_F(RunWalk, LogsOfATimeAreThoseThatWereWrittenInIt) {
+  const std::string go = cluster_.Path("go");
+  const auto run = Begin("echo early; until [ -e " + go + " ]; do sleep 0.05; done; echo late");
+  ASSERT_TRUE(
+      WaitUntil(kPatience, [&] { return Content("run.log").find("early") != std::string::npos; }));
+  absl::SleepFor(absl::Seconds(2));
+  const std::string between =
+      absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone());
+  absl::SleepFor(absl::Seconds(1));
+  std::ofstream(go) << "";
+  ASSERT_TRUE(run->Wait(kPatience)) << Content("run.log");
+  EXPECT_EQ(cluster_.Cli({"logs", "walk", "--since", between}).out, "late\n");
+  EXPECT_EQ(cluster_.Cli({"logs", "walk", "--until", between}).out, "early\n");
+  EXPECT_EQ(cluster_.Cli({"logs", "walk", "--since", "1h"}).out, "early\nlate\n");
+  EXPECT_EQ(cluster_.Cli({"logs", "walk", "--until", "1h"}).out, "");
+  const ProcessResult dated = cluster_.Cli({"logs", "walk", "--timestamps", "--since", between});
+  EXPECT_THAT(dated.out, ::testing::MatchesRegex("20..-..-.. ..:..:.. late\n"));
+  EXPECT_EQ(cluster_.Cli({"logs", "walk", "--since", "1h", "--until", "2h"}).exit_code, 2);
+  EXPECT_EQ(cluster_.Cli({"logs", "walk", "-f", "--until", "1h"}).exit_code, 2);
 }
 
 TEST_F(RunWalk, SaysWhatItWaitsForAndOutlivesTheController) {

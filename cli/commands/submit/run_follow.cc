@@ -25,8 +25,8 @@ class RunStream {
       : options_(options),
         session_(session),
         client_(client),
-        out_(options.prefix),
-        err_(options.prefix) {}
+        out_({.origin = options.prefix}),
+        err_({.origin = options.prefix}) {}
 
   // Says what the job waits for. Returns when it waits no more, or at an interrupt.
   absl::Status AwaitStart(InterruptGuard& guard) {

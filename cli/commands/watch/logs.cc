@@ -13,6 +13,7 @@
 #include "cli/calls/follow.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/watch/log_replay.h"
+#include "cli/grammar/past_time.h"
 #include "cli/output/log_text.h"
 #include "common/base/status_macros.h"
 
@@ -28,6 +29,8 @@ struct LogsFlags {
   std::optional<uint32_t> attempt;
   uint32_t tail = 0;
   std::string grep;
+  std::optional<std::string> since, until;
+  bool timestamps = false;
 };
 
 // Which lines are wanted; nothing: all. INVALID_ARGUMENT: the pattern is none.
@@ -49,11 +52,8 @@ absl::StatusOr<LogText::Wanted> WantedLines(const std::string& pattern) {
 // Prints what was not printed before.
 class LogPrinter {
  public:
-  LogPrinter(Session& session, bool prefix, bool has_tail, const LogText::Wanted& wanted)
-      : session_(session),
-        text_(prefix, session.host().terminal, wanted),
-        has_tail_(has_tail),
-        wanted_(wanted) {}
+  LogPrinter(Session& session, bool has_tail, const LogText::Options& options)
+      : session_(session), text_(options), has_tail_(has_tail), wanted_(options.wanted) {}
 
   void Take(v1::StreamLogsResponse chunk) {
     if (replay_.LeftOut(chunk)) return;
@@ -112,9 +112,15 @@ bool HasOneSource(const LogsFlags& flags, const v1::GetJobResponse& job) {
          (flags.attempt.has_value() || job.attempts_size() <= 1);
 }
 
-v1::StreamLogsRequest LogsRequest(const LogsFlags& flags, uint64_t id) {
+absl::StatusOr<v1::StreamLogsRequest> LogsRequest(const LogsFlags& flags) {
   v1::StreamLogsRequest request;
-  request.mutable_job()->set_id(id);
+  MUSTER_ASSIGN_OR_RETURN(const int64_t since_ms, PastMillis("--since", flags.since, WallNow()));
+  MUSTER_ASSIGN_OR_RETURN(const int64_t until_ms, PastMillis("--until", flags.until, WallNow()));
+  if (since_ms != 0 && until_ms != 0 && since_ms >= until_ms) {
+    return absl::InvalidArgumentError("--since is not before --until: no time is between them");
+  }
+  request.set_since_ms(since_ms);
+  request.set_until_ms(until_ms);
   request.set_follow(flags.follow);
   request.set_tail(flags.tail);
   if (flags.rank.has_value()) request.set_rank(*flags.rank);
@@ -125,6 +131,7 @@ v1::StreamLogsRequest LogsRequest(const LogsFlags& flags, uint64_t id) {
 absl::StatusOr<ExitCode> RunLogs(const LogsFlags& flags, Session& session) {
   MUSTER_RETURN_IF_ERROR(session.CheckLineFormat());
   MUSTER_ASSIGN_OR_RETURN(const LogText::Wanted wanted, WantedLines(flags.grep));
+  MUSTER_ASSIGN_OR_RETURN(v1::StreamLogsRequest request, LogsRequest(flags));
   v1::GetJobRequest get;
   MUSTER_ASSIGN_OR_RETURN(*get.mutable_job(), ParseJobRef(flags.job));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
@@ -135,9 +142,12 @@ absl::StatusOr<ExitCode> RunLogs(const LogsFlags& flags, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(const v1::GetJobResponse job,
                           client->Call(&Jobs::GetJob, get, session.timeout()));
   const uint64_t id = job.summary().id();
-  v1::StreamLogsRequest request = LogsRequest(flags, id);
-  LogPrinter printer(session, /*prefix=*/!HasOneSource(flags, job), /*has_tail=*/flags.tail > 0,
-                     wanted);
+  request.mutable_job()->set_id(id);
+  LogPrinter printer(session, /*has_tail=*/flags.tail > 0,
+                     {.origin = !HasOneSource(flags, job),
+                      .times = flags.timestamps,
+                      .tame = session.host().terminal,
+                      .wanted = wanted});
   InterruptGuard guard;
   Reconnect reconnect(session, guard);
   reconnect.OnConnected();  // GetJob was answered
@@ -178,13 +188,21 @@ void AddLogs(CLI::App& app, Session& session, Verb& verb) {
       "print what the ranks wrote; lines of several ranks or attempts start with \"a1.r0 | \"");
   const auto flags = std::make_shared<LogsFlags>();
   command->add_option("JOB", flags->job, "its id or name")->required();
-  command->add_flag("-f,--follow", flags->follow, "stay until the job has ended");
+  CLI::Option* follow =
+      command->add_flag("-f,--follow", flags->follow, "stay until the job has ended");
   command->add_option("--rank", flags->rank, "only this rank");
   command->add_option("--attempt", flags->attempt, "only this attempt")->check(CLI::PositiveNumber);
   command->add_option("--tail", flags->tail, "only the last so many lines of each rank");
   command->add_option("--grep", flags->grep,
                       "only lines in which this regular expression is found ((?i) in front: in any "
                       "case); of --tail's where both are given");
+  command->add_option("--since", flags->since,
+                      "only what was written from then on: 2h ago, or at 2026-11-22T10:00:00Z; by "
+                      "the workers' clocks, true to about a second");
+  command->add_option("--until", flags->until, "only what was written before then")
+      ->excludes(follow);
+  command->add_flag("--timestamps", flags->timestamps,
+                    "start each line with when it was written (UTC)");
   command->callback(
       [flags, &session, &verb] { verb = [flags, &session] { return RunLogs(*flags, session); }; });
 }

@@ -445,7 +445,8 @@ absl::StatusOr<MetricsBatch> FromProto(const v1::BulkBatch& batch) {
     out.logs.push_back({{record.job_id(), record.attempt(), record.generation(), record.rank()},
                         record.is_stderr(),
                         record.offset(),
-                        record.text()});
+                        record.text(),
+                        std::max<int64_t>(record.written_ms(), 0)});
   }
   if (batch.gaps_size() > kMaxGaps) {
     return Bad(absl::StrCat("bulk batch: more than ", kMaxGaps, " gaps"));

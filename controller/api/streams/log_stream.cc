@@ -8,9 +8,26 @@
 namespace muster::controller {
 namespace {
 
+constexpr uint32_t kMaxTailLines = 1'000'000;
 constexpr size_t kMaxLineBytes = 64 << 10;  // a longer line is sent in pieces
 
 }  // namespace
+
+absl::Status LogStream::ParseRequest(const v1::StreamLogsRequest& request, LogQuery& query) {
+  if (request.since_ms() < 0 || request.until_ms() < 0) {
+    return absl::InvalidArgumentError("since_ms and until_ms: Unix time, not below 0");
+  }
+  if (request.follow() && request.until_ms() != 0) {
+    return absl::InvalidArgumentError("until_ms does not go with follow");
+  }
+  query.follow = request.follow();
+  query.tail_lines = std::min(request.tail(), kMaxTailLines);
+  if (request.has_rank()) query.rank = request.rank();
+  if (request.has_attempt()) query.attempt = request.attempt();
+  query.since_ms = request.since_ms();
+  query.until_ms = request.until_ms();
+  return absl::OkStatus();
+}
 
 LogStream::LogStream(CallGate& gate, const Engine& engine, MetricsReader& metrics, Clock& clock,
                      const LogQuery& query)
@@ -19,8 +36,9 @@ LogStream::LogStream(CallGate& gate, const Engine& engine, MetricsReader& metric
       metrics_(metrics),
       clock_(clock),
       query_(query) {
-  // Over before the call began: what its ranks told of is still waited for, and nothing else.
-  if (!JobIsOver()) return;
+  // Over before the call began: what its ranks told of is still waited for, and nothing else. What
+  // was written in a time that has passed is not waited for.
+  if (!JobIsOver() || query_.until_ms != 0) return;
   over_at_ = -absl::InfiniteDuration();
   query_.follow = true;
 }
@@ -95,7 +113,8 @@ void LogStream::Deliver(const StoredLogChunk& stored) {
   const uint64_t offset = chunk.offset + skip;
   const auto [found, is_new] = streams_.try_emplace(key);
   Stream& stream = found->second;
-  if (is_new) stream.next_offset = query_.tail_lines > 0 ? offset : 0;
+  if (is_new) stream.next_offset = SkipsBegin() ? offset : 0;
+  stream.written_ms = chunk.written_ms;
   if (offset > stream.next_offset) {
     // The missing bytes end the line that they tore.
     if (!stream.line.empty()) SendText(key, stream, std::exchange(stream.line, ""));
@@ -119,6 +138,7 @@ void LogStream::SendText(const StreamKey& key, Stream& stream, std::string text)
   response.set_is_stderr(std::get<3>(key));
   response.set_offset(stream.next_offset - stream.line.size() - text.size());
   response.set_lost_bytes(std::exchange(stream.lost_bytes, 0));
+  response.set_written_ms(stream.written_ms);
   response.set_text(std::move(text));
   Send(std::move(response));
 }
@@ -163,7 +183,7 @@ bool LogStream::IsMissing(const Attempt& attempt, const Rank& rank) const {
     const auto sent = streams_.find({attempt.number, attempt.generation, rank.rank, is_stderr});
     const uint64_t sent_bytes = sent == streams_.end() ? 0 : sent->second.next_offset;
     // A tail need not have anything of a stream.
-    const bool left_out = sent == streams_.end() && query_.tail_lines > 0;
+    const bool left_out = sent == streams_.end() && SkipsBegin();
     if (!left_out && sent_bytes < (*rank.log_bytes)[is_stderr]) return true;
   }
   return false;

@@ -30,6 +30,9 @@ class LogStream final : public OutStream<v1::StreamLogsResponse>,
   static constexpr absl::Duration kMissingGrace = absl::Seconds(30);
   static constexpr absl::Duration kDrainGrace = absl::Seconds(2);
 
+  // What of a job's logs is asked for. INVALID_ARGUMENT names the field that cannot be.
+  static absl::Status ParseRequest(const v1::StreamLogsRequest& request, LogQuery& query);
+
   LogStream(CallGate& gate, const Engine& engine, MetricsReader& metrics, Clock& clock,
             const LogQuery& query);
 
@@ -41,6 +44,7 @@ class LogStream final : public OutStream<v1::StreamLogsResponse>,
     uint64_t next_offset = 0;
     std::string line;  // begun, not ended
     uint64_t lost_bytes = 0;
+    int64_t written_ms = 0;  // of the newest chunk
   };
   using StreamKey =
       std::tuple<uint32_t, uint32_t, uint32_t, bool>;  // attempt, generation, rank, stderr
@@ -54,6 +58,8 @@ class LogStream final : public OutStream<v1::StreamLogsResponse>,
   bool JobIsOver();
   // The job is over, and nothing of its newest attempt is waited for any more.
   bool IsDrained();
+  // The query leaves out what was written first.
+  bool SkipsBegin() const { return query_.tail_lines > 0 || query_.since_ms > 0; }
   bool IsMissing(const Attempt& attempt, const Rank& rank) const;
 
   const Engine& engine_;

@@ -38,6 +38,7 @@ struct LogChunk {
   bool is_stderr = false;
   uint64_t offset = 0;  // of the first byte in the rank's stream
   std::string text;
+  int64_t written_ms = 0;  // by the worker's wall clock, Unix milliseconds; 0: unknown
 };
 
 // The agent's spool was full: this much is gone.
@@ -107,6 +108,13 @@ struct LogQuery {
   std::optional<uint32_t> attempt;
   uint32_t tail_lines = 0;  // only so many of each rank, of what is there at first; 0: all
   bool follow = false;      // what arrives later, too
+  // By the time at which it was written, Unix milliseconds; 0: no bound.
+  int64_t since_ms = 0;
+  int64_t until_ms = 0;  // before it
+
+  bool Covers(int64_t written_ms) const {
+    return written_ms >= since_ms && (until_ms == 0 || written_ms < until_ms);
+  }
 };
 
 // Where the last lines of one rank begin: in chunk `start` (then every later one), after skipping

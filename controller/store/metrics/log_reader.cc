@@ -3,11 +3,13 @@
 #include <tuple>
 
 #include "common/base/status_macros.h"
+#include "controller/store/metrics/turn_budget.h"
 
 namespace muster::controller {
 namespace {
 
-constexpr int64_t kMaxChunksPerPage = 1024;
+constexpr int64_t kMaxArrivedPerPage = 1024;
+
 StoredLogChunk ChunkOf(SqliteStatement& row) {
   StoredLogChunk stored;
   stored.id = row.Int(0);
@@ -18,6 +20,7 @@ StoredLogChunk ChunkOf(SqliteStatement& row) {
   stored.chunk.is_stderr = row.Int(5) != 0;
   stored.chunk.offset = row.Int(6);
   stored.chunk.text = row.Text(7);
+  stored.chunk.written_ms = row.Int(8);
   return stored;
 }
 
@@ -37,8 +40,8 @@ absl::StatusOr<bool> LogReading::Turn(SqliteDatabase& db) {
     if (!position.begun) return false;
   }
   if (!position.following) {
-    MUSTER_RETURN_IF_ERROR(ReadStored(db));
-    if (!page_.chunks.empty()) return true;
+    MUSTER_ASSIGN_OR_RETURN(const bool whole, ReadStored(db));
+    if (!whole || !page_.chunks.empty()) return whole;
     position.following = true;
     position.followed_id = position.newest_id;
   }
@@ -68,25 +71,38 @@ absl::StatusOr<bool> LogReading::Begin(SqliteDatabase& db) {
   return true;
 }
 
-absl::Status LogReading::ReadStored(SqliteDatabase& db) {
+// Passes entries of the index alone, and reads those chunks that are wanted.
+absl::StatusOr<bool> LogReading::ReadStored(SqliteDatabase& db) {
   LogPosition& position = page_.position;
   // In two parts, since SQLite would not look (attempt, id) > (?, ?) up, but pass all before it.
-  SqliteStatement select = db.Prepare(
-      "SELECT id, job, attempt, generation, rank, is_stderr, offset, text FROM logs "
-      "INDEXED BY logs_by_attempt WHERE job = ?1 AND attempt = ?2 AND id > ?3 AND id <= ?4 AND "
-      "(?5 = -1 OR attempt = ?5) AND (?6 = -1 OR rank = ?6) UNION ALL "
-      "SELECT id, job, attempt, generation, rank, is_stderr, offset, text FROM logs "
-      "INDEXED BY logs_by_attempt WHERE job = ?1 AND attempt > ?2 AND id <= ?4 AND "
-      "(?5 = -1 OR attempt = ?5) AND (?6 = -1 OR rank = ?6) "
-      "ORDER BY attempt, id LIMIT ?7");
-  select.Bind(query_.job_id).Bind(position.cursor.attempt).Bind(position.cursor.id);
-  select.Bind(position.newest_id).Bind(OrAny(query_.attempt)).Bind(OrAny(query_.rank));
-  select.Bind(kMaxChunksPerPage);
-  MUSTER_RETURN_IF_ERROR(Collect(select));
-  if (!page_.chunks.empty()) {
-    position.cursor = {page_.chunks.back().chunk.key.attempt, page_.chunks.back().id};
+  SqliteStatement entries = db.Prepare(
+      "SELECT attempt, id, rank, written_ms FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 "
+      "AND attempt = ?2 AND id > ?3 AND id <= ?4 AND (?5 = -1 OR attempt = ?5) UNION ALL "
+      "SELECT attempt, id, rank, written_ms FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 "
+      "AND attempt > ?2 AND id <= ?4 AND (?5 = -1 OR attempt = ?5) ORDER BY attempt, id");
+  entries.Bind(query_.job_id).Bind(position.cursor.attempt).Bind(position.cursor.id);
+  entries.Bind(position.newest_id).Bind(OrAny(query_.attempt));
+  TurnBudget budget;
+  uint64_t bytes = 0;
+  while (bytes < page_bytes_) {
+    if (budget.spent()) return !page_.chunks.empty();
+    MUSTER_ASSIGN_OR_RETURN(const bool has_entry, entries.Step());
+    if (!has_entry) return true;
+    budget.TakeEntry();
+    position.cursor = {static_cast<uint32_t>(entries.Int(0)), entries.Int(1)};
+    const auto rank = static_cast<uint32_t>(entries.Int(2));
+    if (query_.rank.value_or(rank) != rank || !query_.Covers(entries.Int(3))) continue;
+    SqliteStatement select = db.Prepare(
+        "SELECT id, job, attempt, generation, rank, is_stderr, offset, text, written_ms FROM logs "
+        "WHERE id = ?");
+    select.Bind(position.cursor.id);
+    MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
+    if (!has_row) continue;
+    page_.chunks.push_back(ChunkOf(select));
+    bytes += page_.chunks.back().chunk.text.size();
+    budget.TakeRow(page_.chunks.back().chunk.text.size());
   }
-  return absl::OkStatus();
+  return true;
 }
 
 absl::Status LogReading::ReadArrived(SqliteDatabase& db) {
@@ -94,11 +110,12 @@ absl::Status LogReading::ReadArrived(SqliteDatabase& db) {
   // Of a rank that says nothing, what the others say is passed once.
   MUSTER_ASSIGN_OR_RETURN(const int64_t newest_id, ReadNewestId(db));
   SqliteStatement select = db.Prepare(
-      "SELECT id, job, attempt, generation, rank, is_stderr, offset, text FROM logs "
-      "INDEXED BY logs_by_arrival WHERE job = ?1 AND id > ?2 AND "
-      "(?3 = -1 OR attempt = ?3) AND (?4 = -1 OR rank = ?4) ORDER BY id LIMIT ?5");
+      "SELECT id, job, attempt, generation, rank, is_stderr, offset, text, written_ms FROM logs "
+      "INDEXED BY logs_by_arrival WHERE job = ?1 AND id > ?2 AND (?3 = -1 OR attempt = ?3) AND "
+      "(?4 = -1 OR rank = ?4) AND written_ms >= ?5 ORDER BY id LIMIT ?6");
   select.Bind(query_.job_id).Bind(position.followed_id);
-  select.Bind(OrAny(query_.attempt)).Bind(OrAny(query_.rank)).Bind(kMaxChunksPerPage);
+  select.Bind(OrAny(query_.attempt)).Bind(OrAny(query_.rank)).Bind(query_.since_ms);
+  select.Bind(kMaxArrivedPerPage);
   MUSTER_RETURN_IF_ERROR(Collect(select));
   position.followed_id = page_.chunks.empty() ? newest_id : page_.chunks.back().id;
   return absl::OkStatus();

@@ -17,7 +17,8 @@ namespace muster::controller {
 
 class LogReading {
  public:
-  static constexpr uint64_t kPageBytes = 256 << 10;  // of text; one chunk is given in any case
+  static constexpr uint64_t kPageBytes =
+      256 << 10;  // of text; it ends with the chunk that reaches this
 
   LogReading(LogQuery query, LogPosition position, uint64_t page_bytes = kPageBytes)
       : query_(query), page_bytes_(page_bytes), page_{{}, std::move(position)} {}
@@ -31,7 +32,8 @@ class LogReading {
  private:
   // True: where to begin is known.
   absl::StatusOr<bool> Begin(SqliteDatabase& db);
-  absl::Status ReadStored(SqliteDatabase& db);
+  // True: the page is whole.
+  absl::StatusOr<bool> ReadStored(SqliteDatabase& db);
   absl::Status ReadArrived(SqliteDatabase& db);
   absl::Status Collect(SqliteStatement& chunks);
 

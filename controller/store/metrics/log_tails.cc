@@ -38,9 +38,11 @@ absl::StatusOr<bool> TailSearch::Turn(SqliteDatabase& db) {
   }
   // In two parts, since SQLite would not look (attempt, id) < (?, ?) up, but pass all after it.
   SqliteStatement chunks = db.Prepare(
-      "SELECT attempt, id, rank FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 AND "
+      "SELECT attempt, id, rank, written_ms FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 "
+      "AND "
       "attempt = ?2 AND id < ?3 UNION ALL "
-      "SELECT attempt, id, rank FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 AND "
+      "SELECT attempt, id, rank, written_ms FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 "
+      "AND "
       "attempt < ?2 AND attempt >= ?4 ORDER BY attempt DESC, id DESC");
   chunks.Bind(query_.job_id).Bind(at_.attempt).Bind(at_.id).Bind(query_.attempt.value_or(0));
   TurnBudget budget;
@@ -51,7 +53,7 @@ absl::StatusOr<bool> TailSearch::Turn(SqliteDatabase& db) {
     at_ = {static_cast<uint32_t>(chunks.Int(0)), chunks.Int(1)};
     budget.TakeEntry();
     const auto rank = static_cast<uint32_t>(chunks.Int(2));
-    if (!open_.contains(rank)) continue;
+    if (!open_.contains(rank) || !query_.Covers(chunks.Int(3))) continue;
     MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadText(db, at_.id));
     budget.TakeRow(text.size());
     if (Pass(rank, at_, text)) open_.erase(rank);

@@ -112,6 +112,13 @@ CREATE TABLE rollups(
 CREATE INDEX rollups_by_step
   ON rollups(job, rank, attempt, generation, level, min_step, id, max_step, last_row);
 CREATE INDEX rollups_by_age ON rollups(job, level, id);
+)sql",
+    R"sql(
+-- When a chunk was written, Unix milliseconds; 0: unknown. It is in the index by which stored chunks are found, since behind
+-- the text it would be slow to read.
+ALTER TABLE logs ADD COLUMN written_ms INTEGER NOT NULL DEFAULT 0;
+DROP INDEX logs_by_attempt;
+CREATE INDEX logs_by_attempt ON logs(job, attempt, id, rank, written_ms);
 )sql"};
 
 absl::Status RecordDropped(SqliteDatabase& db, const Dropped& dropped) {

@@ -169,8 +169,8 @@ absl::Status MetricsStore::AppendChunk(const LogChunk& chunk, IngestCounts& coun
   const absl::string_view text = absl::string_view(chunk.text).substr(skip);
   MUSTER_RETURN_IF_ERROR(log_budget_.Add(chunk.key.job_id, text.size(), counts));
   SqliteStatement insert = db_->Prepare(
-      "INSERT INTO logs(job, attempt, generation, rank, is_stderr, offset, text) "
-      "VALUES(?, ?, ?, ?, ?, ?, ?)");
+      "INSERT INTO logs(job, attempt, generation, rank, is_stderr, offset, text, written_ms) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?)");
   insert.Bind(chunk.key.job_id);
   insert.Bind(chunk.key.attempt);
   insert.Bind(chunk.key.generation);
@@ -178,6 +178,7 @@ absl::Status MetricsStore::AppendChunk(const LogChunk& chunk, IngestCounts& coun
   insert.Bind(chunk.is_stderr ? 1 : 0);
   insert.Bind(chunk.offset + skip);
   insert.BindBlob(text);
+  insert.Bind(chunk.written_ms);
   MUSTER_RETURN_IF_ERROR(insert.Run());
   counts.log_bytes += text.size();
   *next_offset = end;

@@ -19,7 +19,7 @@ v1::StreamLogsResponse Chunk(uint64_t offset, const std::string& text, uint32_t 
 }
 
 TEST(LogText, PrintsWholeLinesAndTheRestAtTheEnd) {
-  LogText text(false);
+  LogText text({});
   EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "one\ntw"))), "one\n");
   EXPECT_EQ(text.Lines(text.Fresh(Chunk(6, "o\nthree"))), "two\n");
   EXPECT_EQ(text.Rest(), "three\n");
@@ -27,7 +27,7 @@ TEST(LogText, PrintsWholeLinesAndTheRestAtTheEnd) {
 }
 
 TEST(LogText, DropsWhatAReconnectBringsAgain) {
-  LogText text(false);
+  LogText text({});
   EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "one\n"))), "one\n");
   EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "one\n"))), "");
   const v1::StreamLogsResponse fresh = text.Fresh(Chunk(0, "one\ntwo\n"));
@@ -36,7 +36,7 @@ TEST(LogText, DropsWhatAReconnectBringsAgain) {
 }
 
 TEST(LogText, LostBytesAreToldAndEndTheLineThatTheyTore) {
-  LogText text(true);
+  LogText text({.origin = true});
   EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "loss 0."))), "");
   v1::StreamLogsResponse behind = Chunk(107, "91 acc\n");
   behind.set_lost_bytes(100);
@@ -50,7 +50,7 @@ TEST(LogText, LostBytesAreToldAndEndTheLineThatTheyTore) {
 }
 
 TEST(LogText, StreamsDoNotMix) {
-  LogText text(true);
+  LogText text({.origin = true});
   EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "out", 0))), "");
   EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "err\n", 0, true))), "a1.r0 | err\n");
   EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "other\n", 1))), "a1.r1 | other\n");
@@ -62,23 +62,23 @@ TEST(LogText, ATerminalIsNotSteeredByAProgram) {
       "\x1b]0;title\x07"
       "\x1b[2J\x1b[31mred\x1b[0m\ttab\rback\xc2\x9b"
       "1m\n";
-  LogText raw(false);
+  LogText raw({});
   EXPECT_EQ(raw.Lines(raw.Fresh(Chunk(0, evil))), evil) << "a file gets what was written";
-  LogText tame(true, true);
+  LogText tame({.origin = true, .tame = true});
   EXPECT_EQ(tame.Lines(tame.Fresh(Chunk(0, evil))),
             "a1.r0 |  ]0;title  [2J\x1b[31mred\x1b[0m\ttab back 1m\x1b[0m\n");
 }
 
 TEST(LogText, ALineWithoutEndIsPrintedInPieces) {
-  LogText text(false);
+  LogText text({});
   EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, std::string((1 << 20) + 1, 'x')))).size(),
             (1u << 20) + 2);
   EXPECT_EQ(text.Rest(), "");
 }
 
 TEST(LogText, OnlyLinesThatAreWantedArePrinted) {
-  LogText text(/*prefix=*/true, /*tame=*/false,
-               [](absl::string_view line) { return line.find("loss") != line.npos; });
+  LogText text({.origin = true,
+                .wanted = [](absl::string_view line) { return line.find("loss") != line.npos; }});
   v1::StreamLogsResponse chunk;
   chunk.set_attempt(1);
   chunk.set_text("begin\nlo");
@@ -89,6 +89,21 @@ TEST(LogText, OnlyLinesThatAreWantedArePrinted) {
   chunk.set_text("last loss");
   EXPECT_EQ(text.Lines(chunk), "a1.r0 | [7 bytes of output are lost here]\n");
   EXPECT_EQ(text.Rest(), "a1.r0 | last loss\n");
+}
+
+TEST(LogText, EachLineHasTheTimeOfTheChunkThatEndsIt) {
+  LogText text({.origin = true, .times = true});
+  v1::StreamLogsResponse first = Chunk(0, "one\ntw");
+  first.set_written_ms(1'000);
+  EXPECT_EQ(text.Lines(first), "1970-01-01 00:00:01 a1.r0 | one\n");
+  v1::StreamLogsResponse second = Chunk(6, "o\nthree");
+  second.set_written_ms(61'000);
+  EXPECT_EQ(text.Lines(second), "1970-01-01 00:01:01 a1.r0 | two\n");
+  EXPECT_EQ(text.Lines(Chunk(13, "\n")), "- a1.r0 | three\n") << "an older agent sent no time";
+  v1::StreamLogsResponse last = Chunk(14, "end");
+  last.set_written_ms(62'000);
+  EXPECT_EQ(text.Lines(last), "");
+  EXPECT_EQ(text.Rest(), "1970-01-01 00:01:02 a1.r0 | end\n");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/fs/errno_status.h"
 #include "common/fs/open_beneath.h"
@@ -41,7 +42,8 @@ absl::StatusOr<RankFile> OpenRankFile(const std::string& folder, const std::stri
   if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return absl::NotFoundError(absl::StrCat(folder, "/", name, " is no regular file"));
   }
-  return RankFile{std::move(fd), static_cast<uint64_t>(info.st_size)};
+  const int64_t written_ms = absl::ToUnixMillis(absl::TimeFromTimespec(info.st_mtim));
+  return RankFile{std::move(fd), static_cast<uint64_t>(info.st_size), written_ms};
 }
 
 absl::StatusOr<uint64_t> ReadAt(const RankFile& file, uint64_t offset, char* buffer,

@@ -20,6 +20,8 @@ absl::StatusOr<UniqueFd> OpenRankFolder(const std::string& folder);
 struct RankFile {
   UniqueFd fd;
   uint64_t size = 0;  // when it was opened
+  int64_t written_ms =
+      0;  // likewise: when it was last written to; Unix time by the machine's clock
 };
 
 // `name` in the folder, for reading or, with O_WRONLY, for writing. NOT_FOUND: there is no such

@@ -44,12 +44,13 @@ absl::StatusOr<RankFile> LogTailer::Open(bool is_stderr, int flags) const {
   return OpenRankFile(folder_, is_stderr ? kStderrFile : kStdoutFile, flags);
 }
 
-absl::Status LogTailer::Append(bool is_stderr, absl::string_view text) {
+absl::Status LogTailer::Append(bool is_stderr, const RankFile& file, absl::string_view text) {
   v1::LogRecord record;
   SetKey(key_, record);
   record.set_is_stderr(is_stderr);
   record.set_offset(spool_.LogMark(key_, is_stderr));
   record.set_text(text.data(), text.size());
+  record.set_written_ms(file.written_ms);
   return spool_.Append(record);
 }
 
@@ -75,7 +76,7 @@ absl::StatusOr<bool> LogTailer::PumpStream(bool is_stderr, bool final) {
     }
     if (text.empty()) return false;
     if (offset + text.size() < max_stream_bytes_) {
-      MUSTER_RETURN_IF_ERROR(Append(is_stderr, text));
+      MUSTER_RETURN_IF_ERROR(Append(is_stderr, *file, text));
       continue;
     }
     const std::string note =
@@ -83,7 +84,7 @@ absl::StatusOr<bool> LogTailer::PumpStream(bool is_stderr, bool final) {
                      "\n[muster: ", is_stderr ? "standard error" : "standard output", " of rank ",
                      key_.rank, " has passed ", HumanBytes(static_cast<double>(max_stream_bytes_)),
                      "; of the rest only the end is kept, and shown when the rank is over]\n");
-    MUSTER_RETURN_IF_ERROR(Append(is_stderr, note));
+    MUSTER_RETURN_IF_ERROR(Append(is_stderr, *file, note));
   }
   return true;
 }
@@ -103,7 +104,7 @@ absl::Status LogTailer::PumpCapped(bool is_stderr, bool final) {
   if (end_taken_[is_stderr]) return absl::OkStatus();
   MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadUntaken(*file));
   if (!text.empty()) {
-    MUSTER_RETURN_IF_ERROR(Append(is_stderr, absl::StrCat("[muster: its end]\n", text)));
+    MUSTER_RETURN_IF_ERROR(Append(is_stderr, *file, absl::StrCat("[muster: its end]\n", text)));
   }
   end_taken_[is_stderr] = true;
   return absl::OkStatus();

@@ -53,7 +53,7 @@ class LogTailer {
   // Of a stream that is beyond the bound.
   absl::Status PumpCapped(bool is_stderr, bool final);
   absl::StatusOr<std::string> ReadUntaken(const RankFile& file) const;
-  absl::Status Append(bool is_stderr, absl::string_view text);
+  absl::Status Append(bool is_stderr, const RankFile& file, absl::string_view text);
   absl::StatusOr<RankFile> Open(bool is_stderr, int flags) const;
   std::string Path(bool is_stderr) const;
 

@@ -26,6 +26,10 @@ LogChunk Chunk(const RankKey& key, uint64_t offset, std::string text) {
   return {key, false, offset, std::move(text)};
 }
 
+LogChunk ChunkAt(int64_t written_ms, const RankKey& key, uint64_t offset, std::string text) {
+  return {key, false, offset, std::move(text), written_ms};
+}
+
 class MetricsStoreTest : public ::testing::Test {
  protected:
   void SetUp() override { Open(); }
@@ -379,6 +383,71 @@ TEST_F(MetricsStoreTest, ATailIsFoundInTheAttemptThatIsAskedFor) {
   page = ReadPage(LogReading({.job_id = 1, .attempt = 1, .tail_lines = 9}, {}));
   ASSERT_OK(page);
   EXPECT_EQ(page->position.tails[0].start.id, 1);
+}
+
+TEST_F(MetricsStoreTest, LogsAreReadByTheTimeAtWhichTheyWereWritten) {
+  const RankKey rank1{1, 1, 1, 1};
+  const RankKey again{1, 2, 1, 0};
+  ASSERT_OK(Logs({ChunkAt(100, rank0_, 0, "a\n"), ChunkAt(300, rank0_, 2, "b\nc\n"),
+                  ChunkAt(200, rank1, 0, "came late\n"), ChunkAt(400, again, 0, "d\n")}));
+  EXPECT_EQ(ReadText({.job_id = 1, .since_ms = 300}), "b\nc\nd\n");
+  EXPECT_EQ(ReadText({.job_id = 1, .until_ms = 300}), "a\ncame late\n") << "before it, not at it";
+  EXPECT_EQ(ReadText({.job_id = 1, .since_ms = 200, .until_ms = 400}), "b\nc\ncame late\n");
+  EXPECT_EQ(ReadText({.job_id = 1, .since_ms = 401}), "");
+  EXPECT_EQ(ReadText({.job_id = 1, .rank = 0, .attempt = 1, .since_ms = 200}), "b\nc\n");
+
+  LogQuery follow{.job_id = 1, .follow = true, .since_ms = 350};
+  EXPECT_EQ(ReadText(follow), "d\n");
+  const auto read = ReadPage(LogReading(follow, {}));
+  ASSERT_OK(read);
+  ASSERT_OK(Logs({ChunkAt(250, rank1, 10, "still older\n"), ChunkAt(450, again, 2, "e\n")}));
+  const auto arrived = ReadPage(LogReading(follow, read->position));
+  ASSERT_OK(arrived);
+  ASSERT_EQ(arrived->chunks.size(), 1u);
+  EXPECT_EQ(arrived->chunks[0].chunk.text, "e\n");
+  EXPECT_EQ(arrived->chunks[0].chunk.written_ms, 450);
+}
+
+TEST_F(MetricsStoreTest, ATailOfATimeIsOfWhatWasWrittenInIt) {
+  ASSERT_OK(Logs({ChunkAt(100, rank0_, 0, "a\nb\nc\n"), ChunkAt(200, rank0_, 6, "d\n")}));
+  const auto page =
+      ReadPage(LogReading({.job_id = 1, .rank = 0, .tail_lines = 2, .until_ms = 200}, {}));
+  ASSERT_OK(page);
+  ASSERT_TRUE(page->position.tails.contains(0));
+  EXPECT_EQ(page->position.tails.at(0).start.id, 1);
+  EXPECT_EQ(page->position.tails.at(0).skip_bytes, 2u);
+  ASSERT_EQ(page->chunks.size(), 1u);
+  EXPECT_EQ(page->chunks[0].chunk.text, "a\nb\nc\n");
+}
+
+TEST_F(MetricsStoreTest, AFewMinutesOfALongLogAreFoundInTurns) {
+  constexpr int kChunks = 100'000;
+  std::vector<LogChunk> chunks;
+  for (int i = 0; i < kChunks; ++i) chunks.push_back(ChunkAt(i, rank0_, 2 * i, "x\n"));
+  ASSERT_OK(Logs(std::move(chunks)));
+  const auto page = ReadPage(LogReading({.job_id = 1, .since_ms = kChunks - 2}, {}));
+  ASSERT_OK(page);
+  EXPECT_EQ(page->chunks.size(), 2u);
+  EXPECT_GT(turns_, 2) << "what is passed counts, too";
+}
+
+TEST_F(MetricsStoreTest, LogsOfBeforeTheyHadATimeAreReadStill) {
+  store_.reset();
+  const std::string path = dir_ / "older.db";
+  {
+    auto db = SqliteDatabase::Open({.path = path},
+                                   {kMetricsMigrations.begin(), kMetricsMigrations.begin() + 4});
+    ASSERT_OK(db);
+    ASSERT_OK((*db)->Prepare("INSERT INTO logs VALUES(1, 1, 1, 1, 0, 0, 0, x'6F6C640A')").Run());
+    ASSERT_OK((*db)->Prepare("INSERT INTO log_marks VALUES(1, 1, 1, 0, 0, 4)").Run());
+  }
+  auto store = MetricsStore::Open(path);
+  ASSERT_OK(store);
+  store_ = *std::move(store);
+  ASSERT_OK(Logs({ChunkAt(100, rank0_, 4, "new\n")}));
+  EXPECT_EQ(ReadText({.job_id = 1}), "old\nnew\n");
+  EXPECT_EQ(ReadText({.job_id = 1, .since_ms = 1}), "new\n");
+  EXPECT_EQ(ReadText({.job_id = 1, .until_ms = 100}), "old\n");
 }
 
 TEST_F(MetricsStoreTest, WhoFollowsASilentRankPassesTheOthersOnce) {

@@ -1,5 +1,6 @@
 #include "worker/agent/telemetry/log_tailer.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -69,6 +70,18 @@ TEST_F(LogTailerTest, TakesWholeLinesAndTheRestAtTheEnd) {
   EXPECT_OK(tailer.Pump(true));
   EXPECT_EQ(Text(), "one\ntwo");
   EXPECT_EQ(tailer.taken_bytes(), 12u);
+}
+
+TEST_F(LogTailerTest, TellsWhenTheRankWrote) {
+  LogTailer tailer(*spool_, kKey, folder_);
+  Write("one\n");
+  const timespec times[2] = {{0, UTIME_OMIT}, {1'700'000'000, 250'000'000}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, (folder_ + "/" + kStdoutFile).c_str(), times, 0), 0);
+  ASSERT_OK(tailer.Pump(false));
+  const auto batch = spool_->Read({}, 10, 1 << 20);
+  ASSERT_OK(batch);
+  ASSERT_EQ(batch->records.logs_size(), 1);
+  EXPECT_EQ(batch->records.logs(0).written_ms(), 1'700'000'000'250);
 }
 
 TEST_F(LogTailerTest, ALongLineIsCutAndALargeFileTakesSeveralTurns) {
