@@ -61,11 +61,12 @@ std::string CheckFormat(const std::string& text) {
 
 // In the order of --help.
 constexpr void (*kAddVerbs[])(CLI::App& app, Session& session, Verb& verb) = {
-    AddSubmit,  AddRun,     AddLs,      AddShow,    AddWatch,  AddLogs,       AddMetrics,
-    AddWait,    AddCancel,  AddControl, AddUpdate,  AddNodes,  AddTop,        AddProject,
-    AddHistory, AddGoodput, AddCompare, AddExplain, AddEvents, AddCkpt,       AddLocal,
-    AddLogin,   AddConfig,  AddWhoAmI,  AddUser,    AddToken,  AddAudit,      AddJoinToken,
-    AddModel,   AddCheck,   AddData,    AddAdmin,   AddDebug,  AddCompletion, AddVersion};
+    AddSubmit,  AddRun,     AddLs,      AddShow,    AddWatch,      AddLogs,
+    AddMetrics, AddWait,    AddCancel,  AddControl, AddUpdate,     AddNodes,
+    AddTop,     AddProject, AddHistory, AddGoodput, AddCompare,    AddExplain,
+    AddEvents,  AddExec,    AddCkpt,    AddLocal,   AddLogin,      AddConfig,
+    AddWhoAmI,  AddUser,    AddToken,   AddAudit,   AddJoinToken,  AddModel,
+    AddCheck,   AddData,    AddAdmin,   AddDebug,   AddCompletion, AddVersion};
 
 void AddGlobals(CLI::App& app, GlobalText& text, ContextFlags& context) {
   app.add_option("--addr", context.address,
@@ -116,8 +117,9 @@ bool WantsJson(const std::vector<std::string>& args) {
 std::vector<std::string> TakeProgram(std::vector<std::string>& args) {
   if (!args.empty() && args[0] == "__complete") return {};  // it is to be seen
   const auto dashes = std::find(args.begin(), args.end(), "--");
-  const bool takes_one = std::any_of(
-      args.begin(), dashes, [](const std::string& arg) { return arg == "submit" || arg == "run"; });
+  const bool takes_one = std::any_of(args.begin(), dashes, [](const std::string& arg) {
+    return arg == "submit" || arg == "run" || arg == "exec";
+  });
   if (dashes == args.end() || !takes_one) return {};
   std::vector<std::string> program(dashes + 1, args.end());
   args.erase(dashes, args.end());

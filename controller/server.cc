@@ -248,6 +248,7 @@ absl::Status Server::OpenPorts() {
   job_service_ = std::make_unique<JobService>(
       *engine_, *ingest_, *gate_, clock_, config_.checkpoint_root,
       [this](const std::string& hash) { return uploads_->Find(hash); }, NewWorkers());
+  exec_service_ = std::make_unique<ExecService>(*engine_, *gate_, exec_sessions_);
   page_service_ = std::make_unique<PageService>(*engine_, *ingest_, *gate_);
   access_service_ = std::make_unique<AccessService>(
       *access_, *gate_, absl::BytesToHexString(engine_->snapshot()->controller_id));
@@ -257,8 +258,9 @@ absl::Status Server::OpenPorts() {
       return enroller_->CheckCertificate(certificate);
     };
   }
-  worker_service_ = std::make_unique<WorkerService>(*engine_, *ingest_, *worker_gate_,
-                                                    WorkerService::kMaxStreams, check_certificate);
+  worker_service_ =
+      std::make_unique<WorkerService>(*engine_, *ingest_, *worker_gate_, exec_sessions_,
+                                      WorkerService::kMaxStreams, check_certificate);
   WebOptions web{config_.data_dir, config_.series_grace, ServesUnencrypted(config_)};
   if (backups_ != nullptr) {
     web.backups = [this] {
@@ -305,9 +307,10 @@ absl::Status Server::OpenPorts() {
   enroll_service_ =
       std::make_unique<EnrollService>(*enroll_thread_, *gate_, clock_, std::move(enroll));
   MUSTER_ASSIGN_OR_RETURN(
-      people_, RpcServer::Start(
-                   people, {job_service_.get(), page_service_.get(), people_uploads_.get(),
-                            access_service_.get(), enroll_service_.get(), admin_service_.get()}));
+      people_,
+      RpcServer::Start(people, {job_service_.get(), exec_service_.get(), page_service_.get(),
+                                people_uploads_.get(), access_service_.get(), enroll_service_.get(),
+                                admin_service_.get()}));
   return OpenHttp();
 }
 
@@ -404,6 +407,7 @@ void Server::Stop() {
   // Streams end first: they would outlast any grace. Then calls under way get their answers from
   // parts that still run.
   if (job_service_ != nullptr) job_service_->Stop();
+  if (exec_service_ != nullptr) exec_service_->Stop();
   if (worker_service_ != nullptr) worker_service_->Stop();
   if (backups_ != nullptr) backups_->BeginStop();
   if (people_ != nullptr) people_->Stop(kStopGrace);

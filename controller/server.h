@@ -21,6 +21,7 @@
 #include "controller/api/admin_service.h"
 #include "controller/api/calls/service_call.h"
 #include "controller/api/enroll_service.h"
+#include "controller/api/exec_service.h"
 #include "controller/api/job_service.h"
 #include "controller/api/page_service.h"
 #include "controller/api/upload_service.h"
@@ -99,7 +100,9 @@ class Server {
   std::unique_ptr<EnrollThread> enroll_thread_;
   std::unique_ptr<EnrollService> enroll_service_;
   std::unique_ptr<RenewService> renew_service_;
+  ExecSessions exec_sessions_;
   std::unique_ptr<JobService> job_service_;
+  std::unique_ptr<ExecService> exec_service_;
   std::unique_ptr<PageService> page_service_;
   std::unique_ptr<AccessService> access_service_;
   std::unique_ptr<WorkerService> worker_service_;

@@ -26,6 +26,7 @@ void AddCompare(CLI::App& app, Session& session, Verb& verb);
 void AddControl(CLI::App& app, Session& session, Verb& verb);  // hold, release, suspend, ...
 void AddDebug(CLI::App& app, Session& session, Verb& verb);
 void AddEvents(CLI::App& app, Session& session, Verb& verb);
+void AddExec(CLI::App& app, Session& session, Verb& verb);
 void AddExplain(CLI::App& app, Session& session, Verb& verb);
 void AddGoodput(CLI::App& app, Session& session, Verb& verb);
 void AddHistory(CLI::App& app, Session& session, Verb& verb);

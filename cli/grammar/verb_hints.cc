@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMostNamedVerbs = 3;
 
 // How others spell it. A word of two parts comes before its first part alone.
-constexpr std::array<std::pair<const char*, const char*>, 62> kOtherWords = {{
+constexpr std::array<std::pair<const char*, const char*>, 63> kOtherWords = {{
     // kubectl
     {"get nodes", "nodes"},
     {"get node", "nodes"},
@@ -82,6 +82,7 @@ constexpr std::array<std::pair<const char*, const char*>, 62> kOtherWords = {{
     {"start", "local up"},
     {"plot", "metrics JOB --plot loss"},
     {"tail", "logs JOB -f --tail 20"},
+    {"ssh", "exec -t JOB -- bash"},
     {"queues", "nodes"},
     {"datasets", "data"},
 }};

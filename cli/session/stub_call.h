@@ -17,6 +17,7 @@
 #include "cli/session/interrupt.h"
 #include "muster/v1/access_service.grpc.pb.h"
 #include "muster/v1/admin_service.grpc.pb.h"
+#include "muster/v1/exec_service.grpc.pb.h"
 #include "muster/v1/job_service.grpc.pb.h"
 #include "muster/v1/upload_service.grpc.pb.h"
 

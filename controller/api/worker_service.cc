@@ -6,6 +6,28 @@
 #include "absl/strings/str_cat.h"
 
 namespace muster::controller {
+namespace {
+
+template <typename Streams>
+void CloseAll(const Streams& streams, const absl::Status& status) {
+  for (const auto& opened : streams) {
+    if (const auto stream = opened.stream.lock()) stream->Close(status);
+  }
+}
+
+template <typename Streams>
+Streams ThoseOf(const Streams& streams, const std::string& name) {
+  Streams found;
+  for (const auto& opened : streams) {
+    const PeerNames& sender = opened.sender;
+    if (!sender.has_value()) continue;
+    if (std::find(sender->begin(), sender->end(), name) != sender->end()) found.push_back(opened);
+  }
+  return found;
+}
+
+}  // namespace
+
 template <typename Stream>
 absl::Status WorkerService::AdmitLocked(std::vector<Opened<Stream>>& streams,
                                         const std::shared_ptr<Stream>& stream, PeerNames sender) {
@@ -31,69 +53,65 @@ void WorkerService::Stop() {
   watch_.Stop();
   std::vector<Opened<ControlStream>> controls;
   std::vector<Opened<BulkStream>> bulks;
+  std::vector<Opened<WorkerExec>> execs;
   {
     MutexLock lock(mutex_);
     stopping_ = true;
     controls.swap(controls_);
     bulks.swap(bulks_);
+    execs.swap(execs_);
   }
-  for (const auto& opened : controls) {
-    if (const auto stream = opened.stream.lock()) stream->Close(Stopping());
-  }
-  for (const auto& opened : bulks) {
-    if (const auto stream = opened.stream.lock()) stream->Close(Stopping());
-  }
+  CloseAll(controls, Stopping());
+  CloseAll(bulks, Stopping());
+  CloseAll(execs, Stopping());
 }
 
 void WorkerService::CloseOf(const std::string& name) {
-  const auto is_of = [&](const PeerNames& sender) {
-    return sender.has_value() && std::find(sender->begin(), sender->end(), name) != sender->end();
-  };
-  std::vector<std::shared_ptr<ControlStream>> controls;
-  std::vector<std::shared_ptr<BulkStream>> bulks;
+  std::vector<Opened<ControlStream>> controls;
+  std::vector<Opened<BulkStream>> bulks;
+  std::vector<Opened<WorkerExec>> execs;
   {
     MutexLock lock(mutex_);
-    for (const auto& opened : controls_) {
-      if (is_of(opened.sender)) controls.push_back(opened.stream.lock());
-    }
-    for (const auto& opened : bulks_) {
-      if (is_of(opened.sender)) bulks.push_back(opened.stream.lock());
-    }
+    controls = ThoseOf(controls_, name);
+    bulks = ThoseOf(bulks_, name);
+    execs = ThoseOf(execs_, name);
   }
   const absl::Status revoked =
       absl::PermissionDeniedError(absl::StrCat("the certificate of worker ", name, " was revoked"));
-  for (const auto& stream : controls) {
-    if (stream != nullptr) stream->Close(revoked);
+  CloseAll(controls, revoked);
+  CloseAll(bulks, revoked);
+  CloseAll(execs, revoked);
+}
+
+template <typename Stream>
+auto* WorkerService::Open(std::shared_ptr<Stream> stream,
+                          std::vector<Opened<Stream>> WorkerService::*opened,
+                          grpc::CallbackServerContext& context) {
+  absl::Status allowed = gate_.Check(context);
+  if (allowed.ok()) {
+    MutexLock lock(mutex_);
+    allowed = AdmitLocked(this->*opened, stream, PeerNamesOf(context));
   }
-  for (const auto& stream : bulks) {
-    if (stream != nullptr) stream->Close(revoked);
-  }
+  if (allowed.ok()) allowed = CheckShown(context);
+  return Stream::Begin(std::move(stream), context, watch_, allowed);
 }
 
 grpc::ServerBidiReactor<v1::WorkerMessage, v1::ControllerMessage>* WorkerService::Control(
     grpc::CallbackServerContext* context) {
-  PeerNames sender = PeerNamesOf(*context);
-  auto stream = std::make_shared<ControlStream>(gate_, engine_, sender);
-  absl::Status allowed = gate_.Check(*context);
-  if (allowed.ok()) {
-    MutexLock lock(mutex_);
-    allowed = AdmitLocked(controls_, stream, std::move(sender));
-  }
-  if (allowed.ok()) allowed = CheckShown(*context);
-  return ControlStream::Begin(std::move(stream), *context, watch_, allowed);
+  return Open(std::make_shared<ControlStream>(gate_, engine_, PeerNamesOf(*context)),
+              &WorkerService::controls_, *context);
 }
 
 grpc::ServerBidiReactor<v1::BulkBatch, v1::BulkAck>* WorkerService::Bulk(
     grpc::CallbackServerContext* context) {
-  PeerNames sender = PeerNamesOf(*context);
-  auto stream = std::make_shared<BulkStream>(gate_, engine_, ingest_, sender);
-  absl::Status allowed = gate_.Check(*context);
-  if (allowed.ok()) {
-    MutexLock lock(mutex_);
-    allowed = AdmitLocked(bulks_, stream, std::move(sender));
-  }
-  if (allowed.ok()) allowed = CheckShown(*context);
-  return BulkStream::Begin(std::move(stream), *context, watch_, allowed);
+  return Open(std::make_shared<BulkStream>(gate_, engine_, ingest_, PeerNamesOf(*context)),
+              &WorkerService::bulks_, *context);
+}
+
+grpc::ServerBidiReactor<v1::ExecOutput, v1::ExecInput>* WorkerService::Exec(
+    grpc::CallbackServerContext* context) {
+  return Open(std::make_shared<WorkerExec>(gate_, exec_sessions_, PeerNamesOf(*context)),
+              &WorkerService::execs_, *context);
 }
 
 }  // namespace muster::controller

@@ -15,6 +15,7 @@
 #include "controller/api/calls/stream_watch.h"
 #include "controller/api/streams/bulk_stream.h"
 #include "controller/api/streams/control_stream.h"
+#include "controller/api/streams/exec_sessions.h"
 #include "controller/engine/engine.h"
 #include "controller/metrics/metrics_ingest.h"
 #include "muster/v1/worker_service.grpc.pb.h"
@@ -31,11 +32,12 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   using CertificateCheck = std::function<absl::Status(absl::string_view certificate)>;
 
   // All references outlive the service and its streams. `check` null: certificates are not asked.
-  WorkerService(Engine& engine, MetricsIngest& ingest, CallGate& gate,
+  WorkerService(Engine& engine, MetricsIngest& ingest, CallGate& gate, ExecSessions& execs,
                 size_t max_streams = kMaxStreams, CertificateCheck check = nullptr)
       : engine_(engine),
         ingest_(ingest),
         gate_(gate),
+        exec_sessions_(execs),
         max_streams_(max_streams),
         check_certificate_(std::move(check)),
         watch_(gate.patience()) {}
@@ -50,6 +52,8 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       grpc::CallbackServerContext* context) override;
   grpc::ServerBidiReactor<v1::BulkBatch, v1::BulkAck>* Bulk(
       grpc::CallbackServerContext* context) override;
+  grpc::ServerBidiReactor<v1::ExecOutput, v1::ExecInput>* Exec(
+      grpc::CallbackServerContext* context) override;
 
  private:
   template <typename Stream>
@@ -63,6 +67,10 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   absl::Status AdmitLocked(std::vector<Opened<Stream>>& streams,
                            const std::shared_ptr<Stream>& stream, PeerNames sender)
       MUSTER_REQUIRES(mutex_);
+  // Hands a stream to gRPC, unless it may not be opened; `opened` is one of the lists below.
+  template <typename Stream>
+  auto* Open(std::shared_ptr<Stream> stream, std::vector<Opened<Stream>> WorkerService::*opened,
+             grpc::CallbackServerContext& context) MUSTER_EXCLUDES(mutex_);
   // Of a stream that was admitted, so that CloseOf sees it: a revocation that came before has
   // changed what the check says.
   absl::Status CheckShown(const grpc::ServerContextBase& context) const;
@@ -70,6 +78,7 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   Engine& engine_;
   MetricsIngest& ingest_;
   CallGate& gate_;
+  ExecSessions& exec_sessions_;
   const size_t max_streams_;
   const CertificateCheck check_certificate_;
   StreamWatch watch_;
@@ -77,6 +86,7 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
   std::vector<Opened<ControlStream>> controls_ MUSTER_GUARDED_BY(mutex_);
   std::vector<Opened<BulkStream>> bulks_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<Opened<WorkerExec>> execs_ MUSTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster::controller

@@ -53,6 +53,20 @@ void Dispatcher::SendUnstored(const std::string& worker, uint64_t stream,
   if (link != nullptr) link->Send(assignment);
 }
 
+bool Dispatcher::SendOnce(const std::string& worker, const std::string& incarnation,
+                          const Assignment& assignment) {
+  std::shared_ptr<WorkerLink> link;
+  {
+    MutexLock lock(mutex_);
+    const auto it = connections_.find(worker);
+    if (it == connections_.end() || it->second.stream.incarnation != incarnation) return false;
+    link = it->second.stream.link;
+  }
+  if (link == nullptr) return false;
+  link->Send(assignment);
+  return true;
+}
+
 absl::Duration Dispatcher::RunOnce(const Snapshot& snapshot) {
   std::vector<const OutboxRow*> rows;
   snapshot.outbox.ForEach([&rows](const OutboxRow& row) { rows.push_back(&row); });

@@ -44,6 +44,10 @@ class Dispatcher {
   // Sends it once on that stream of the worker's, if it still is its stream.
   void SendUnstored(const std::string& worker, uint64_t stream, const Assignment& assignment);
 
+  // Sends it once to that incarnation of the worker's agent. False: it is not connected.
+  bool SendOnce(const std::string& worker, const std::string& incarnation,
+                const Assignment& assignment);
+
   // Sends what is due; returns how long until the next repeat, at most.
   absl::Duration RunOnce(const Snapshot& snapshot);
 

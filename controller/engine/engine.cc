@@ -173,6 +173,11 @@ class EngineImpl final : public Engine {
     Post(std::move(event), IgnoreAnswer);
   }
 
+  bool SendOnce(const std::string& worker, const std::string& incarnation,
+                const Assignment& assignment) override {
+    return dispatcher_.SendOnce(worker, incarnation, assignment);
+  }
+
   void Store(StoreOp op, StoreDone done) override {
     rendezvous_.Handle(std::move(op), std::move(done));
   }

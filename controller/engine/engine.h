@@ -54,8 +54,8 @@ struct EngineOptions {
   // As SqliteOptions.vfs and max_log_bytes.
   std::string database_vfs;
   uint64_t max_log_bytes = 8 << 20;
-  // For a state that was put back from a backup: what agents have done since and the backup does not
-  // know is given up.
+  // For a state that was put back from a backup: what agents have done since and the backup does
+  // not know is given up.
   bool accept_lost_history = false;
   // Called once when state.db can no longer be trusted (failed fsync, I/O error): the process must
   // exit and start anew. Runs on an engine thread: it must not call Stop.
@@ -118,6 +118,11 @@ class Engine {
   // The stream of `link` ended. Does nothing when the worker has another link by now.
   virtual void Disconnect(const std::string& worker, const std::string& incarnation,
                           const WorkerLink* link) = 0;
+
+  // Sends what is not stored and not repeated to that incarnation of the worker's agent. False: it
+  // is not connected.
+  virtual bool SendOnce(const std::string& worker, const std::string& incarnation,
+                        const Assignment& assignment) = 0;
 
   // One operation on a gang's rendezvous store; refused unless a rank of that fence lives.
   virtual void Store(StoreOp op, StoreDone done) = 0;

@@ -121,7 +121,7 @@ const std::vector<Module>& Modules() {
       {"controller/api/streams/",
        {kProto, "controller/access/access_types.h", "controller/api/calls/",
         "controller/api/convert/", "controller/engine/engine.h", "controller/engine/worker_link.h",
-        "controller/metrics/", "controller/model/", "common/rpc/"}},
+        "controller/metrics/", "controller/model/", "common/os/secrets.h", "common/rpc/"}},
       {"controller/api/",
        {kProto, "controller/access/", "controller/api/", "controller/engine/engine.h",
         "controller/enroll/enroller.h", "controller/rules/projects/project_accounts.h",
@@ -171,6 +171,10 @@ const std::vector<Module>& Modules() {
         "worker/agent/base/", "worker/agent/checkpoint/", "worker/agent/command/",
         "worker/agent/container/", "worker/agent/device/", "worker/agent/folders/",
         "worker/agent/process/", "worker/agent/telemetry/"}},
+      {"worker/agent/exec/",
+       {kProto, "common/rpc/", "worker/agent/base/", "worker/agent/command/command_rules.h",
+        "worker/agent/gang/beside_rank.h", "worker/agent/gang/supervisor.h",
+        "worker/agent/process/"}},
       {"worker/agent/preemption/",
        {"common/metrics/", "common/object_store/http_client.h",
         "common/object_store/http_headers.h", "worker/agent/base/"}},
@@ -293,7 +297,8 @@ const std::vector<Module>& Modules() {
         "cli/submission/", "common/spec/"}},
       {"cli/commands/checkpoints/",
        {"cli/calls/", "cli/commands/commands.h", "cli/commands/list_flags.h",
-        "cli/commands/trainer/ask_trainer.h", "cli/grammar/", "cli/output/", "cli/session/"}},
+        "cli/commands/foreground.h", "cli/commands/trainer/ask_trainer.h", "cli/grammar/",
+        "cli/output/", "cli/session/"}},
       {"cli/commands/submit/",
        {kProto, "cli/calls/", "cli/commands/commands.h", "cli/commands/foreground.h",
         "cli/commands/trainer/sibling_program.h", "cli/output/", "cli/session/", "cli/submission/",
@@ -354,7 +359,7 @@ const std::vector<Library>& Libraries() {
       {{"grpc/", "grpcpp/", "grpc++/"},
        {"common/rpc/", "controller/api/", "controller/api/calls/", "controller/api/streams/",
         "controller/rpc/", "controller/web/gateway/", "worker/agent/connection/",
-        "worker/agent/folders/", "cli/", "cli/session/"},
+        "worker/agent/exec/", "worker/agent/folders/", "cli/", "cli/session/"},
        "gRPC"},
   };
   return *libraries;
@@ -424,6 +429,7 @@ std::string Complaint(const Module& module, absl::string_view header, bool quote
                                                      "controller/api/",
                                                      "controller/web/gateway/",
                                                      "worker/agent/connection/",
+                                                     "worker/agent/exec/",
                                                      "worker/agent/folders/",
                                                      "cli/session/"};
     if (std::find(std::begin(kTalkers), std::end(kTalkers), module.prefix) == std::end(kTalkers)) {

@@ -172,6 +172,7 @@ const std::vector<ControllerWorld::Method>& ControllerWorld::AllMethods() {
              }},
       Method{"SubmitJobs",
              [](ControllerWorld& world, FuzzInput& input) { world.SubmitOnStream(input); }},
+      Method{"Exec", [](ControllerWorld& world, FuzzInput& input) { world.SayToProgram(input); }},
   };
   return *methods;
 }
@@ -240,6 +241,38 @@ void ControllerWorld::SubmitOnStream(FuzzInput& input) {
     Broken("SubmitJobs is not answered");
   }
   submits_->on_message = {};
+}
+
+void ControllerWorld::SayToProgram(FuzzInput& input) {
+  v1::ExecRequest message;
+  if (person_exec_ == nullptr || person_exec_->finished() || input.Chance(48)) {
+    person_exec_ = std::make_shared<PersonExec>(board_, Authorization());
+    person_exec_->Bind(execs_->Exec(person_exec_->context()));
+    cancels_.push_back([call = person_exec_] { call->Cancel(); });
+    v1::ExecStart& start = *message.mutable_start();
+    Prepare(input, start);
+    start.set_rank(input.Below(2));
+    start.add_argv("true");
+    if (input.Chance(24)) FillMessage(input, start);
+  } else {
+    FillMessage(input, *message.mutable_input());
+    if (input.Chance(16)) FillMessage(input, message);
+  }
+  if (!Travels(message)) return;
+  if (person_exec_->Say(message)) called_.insert("ExecService.Exec");
+}
+
+void ControllerWorld::SayOfProgram(FuzzInput& input) {
+  v1::ExecOutput message;
+  if (agent_exec_ == nullptr || agent_exec_->finished() || input.Chance(48)) {
+    agent_exec_ = std::make_shared<AgentExec>(board_, Authorization());
+    agent_exec_->Bind(workers_->Exec(agent_exec_->context()));
+    message.set_session(input.Chance(224) ? exec_session_ : "another");
+  } else {
+    FillMessage(input, message);
+  }
+  if (!Travels(message)) return;
+  if (agent_exec_->Say(message)) called_.insert("WorkerService.Exec");
 }
 
 void ControllerWorld::CallPeople(FuzzInput& input) {
@@ -312,6 +345,7 @@ void ControllerWorld::HearOne(Agent& agent, const v1::ControllerMessage& message
     agent.assignments.push_back(message.start_ranks().outbox_seq());
   }
   if (message.has_watch_roots()) agent.roots = message.watch_roots();
+  if (message.has_start_exec()) exec_session_ = message.start_exec().session();
   if (message.has_stop_ranks()) agent.assignments.push_back(message.stop_ranks().outbox_seq());
   if (message.has_verify_checkpoint()) {
     agent.assignments.push_back(message.verify_checkpoint().outbox_seq());
@@ -480,12 +514,15 @@ void ControllerWorld::Open() {
   jobs_ = std::make_unique<mc::JobService>(*engine_, *shared.ingest, shared.gate, clock_, "/ckpt");
   page_ = std::make_unique<mc::PageService>(*engine_, *shared.ingest, shared.gate);
   admin_ = std::make_unique<mc::AdminService>(nullptr, *engine_, shared.gate);
-  workers_ = std::make_unique<mc::WorkerService>(*engine_, *shared.ingest, shared.gate);
+  workers_ =
+      std::make_unique<mc::WorkerService>(*engine_, *shared.ingest, shared.gate, exec_sessions_);
+  execs_ = std::make_unique<mc::ExecService>(*engine_, shared.gate, exec_sessions_);
 }
 
 void ControllerWorld::Close() {
   if (engine_ == nullptr) return;
   jobs_->Stop();
+  execs_->Stop();
   workers_->Stop();
   cancels_.clear();
   if (!board_.DeliverUntil([&] {
@@ -503,7 +540,10 @@ void ControllerWorld::Close() {
   if (!board_.DeliverUntil([&] { return read->load(); })) Broken("the ingest does not answer");
   agents_.clear();
   submits_.reset();
+  person_exec_.reset();
+  agent_exec_.reset();
   workers_.reset();
+  execs_.reset();
   page_.reset();
   jobs_.reset();
   admin_.reset();
@@ -550,6 +590,7 @@ void ControllerWorld::Step(FuzzInput& input) {
       break;
     case 7:
       if (input.Chance(64)) SendBulk(input, agent);
+      if (input.Chance(64)) SayOfProgram(input);
       break;
     case 9:
       clock_.Advance(absl::Milliseconds(100) * input.Byte());

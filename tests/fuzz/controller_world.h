@@ -15,6 +15,7 @@
 #include "common/base/clock.h"
 #include "common/rpc/packed_queue.h"
 #include "controller/api/admin_service.h"
+#include "controller/api/exec_service.h"
 #include "controller/api/job_service.h"
 #include "controller/api/page_service.h"
 #include "controller/api/worker_service.h"
@@ -43,6 +44,8 @@ class ControllerWorld {
   using Control = FakeBidi<v1::WorkerMessage, v1::ControllerMessage>;
   using Bulk = FakeBidi<v1::BulkBatch, v1::BulkAck>;
   using Submits = FakeBidi<v1::SubmitJobsRequest, v1::SubmitJobsResponse>;
+  using PersonExec = FakeBidi<v1::ExecRequest, v1::ExecOutput>;
+  using AgentExec = FakeBidi<v1::ExecOutput, v1::ExecInput>;
   struct Agent {
     std::string name;
     std::string incarnation;
@@ -80,6 +83,8 @@ class ControllerWorld {
   void CheckModel();
 
   void SubmitOnStream(FuzzInput& input);
+  void SayToProgram(FuzzInput& input);  // as a person who runs one beside a rank
+  void SayOfProgram(FuzzInput& input);  // as the agent that runs it
   void CallPeople(FuzzInput& input);
   void Connect(FuzzInput& input, Agent& agent);
   void SayAnything(FuzzInput& input, Agent& agent);
@@ -98,11 +103,16 @@ class ControllerWorld {
   std::unique_ptr<controller::JobService> jobs_;
   std::unique_ptr<controller::PageService> page_;
   std::unique_ptr<controller::AdminService> admin_;
+  controller::ExecSessions exec_sessions_;
+  std::unique_ptr<controller::ExecService> execs_;
   std::unique_ptr<controller::WorkerService> workers_;
   std::map<int, Agent> agents_;
   std::set<int> said_;
   std::set<std::string> called_;
   std::shared_ptr<Submits> submits_;            // the newest stream of submits
+  std::shared_ptr<PersonExec> person_exec_;     // the newest
+  std::shared_ptr<AgentExec> agent_exec_;       // likewise
+  std::string exec_session_;                    // that an agent was told last
   std::vector<std::function<void()>> cancels_;  // of server streams that were opened
 };
 

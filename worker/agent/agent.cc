@@ -53,8 +53,11 @@ absl::Duration ReserveOf(absl::Duration time) { return std::min(kTermReserve, ti
 
 // Our own environment for the ranks, but for what names secrets, what each rank gets its own of,
 // and what would have a program believe that it is a task of the batch system which runs this
-// agent.
+// agent. Muster's own programs are found last.
 std::vector<std::string> RankEnvironment() {
+  std::error_code error;
+  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
+
   constexpr absl::string_view kWithheld[] = {"MUSTER_TOKEN",
                                              "MUSTER_JOIN_TOKEN",
                                              "MUSTER_RANK_DIR=",
@@ -69,7 +72,11 @@ std::vector<std::string> RankEnvironment() {
     const bool withheld =
         std::any_of(std::begin(kWithheld), std::end(kWithheld),
                     [&](absl::string_view name) { return absl::StartsWith(*entry, name); });
-    if (!withheld) kept.emplace_back(*entry);
+    if (withheld) continue;
+    kept.emplace_back(*entry);
+    if (absl::StartsWith(*entry, "PATH=")) {
+      absl::StrAppend(&kept.back(), ":", own.parent_path().string());
+    }
   }
   return kept;
 }
@@ -244,6 +251,8 @@ absl::Status Agent::Build() {
   bulk.token = token_;
   bulk.seed = seed + 1;
   bulk_ = std::make_unique<BulkSender>(*loop_, ControllerChannel(), *spool_, std::move(bulk));
+  execs_ = std::make_unique<RankExecs>(*loop_, *supervisor_, ControllerChannel(), token_,
+                                       config_.allow_commands);
   checkpoints_ = std::make_unique<CheckpointExecutor>(
       fs_, *loop_, loop_->mailbox(), CheckpointExecutorOptions{.patience = config_.path_patience},
       [this](CheckpointOutcome outcome) { OnCheckpointOutcome(std::move(outcome)); });
@@ -473,6 +482,9 @@ void Agent::OnControllerMessage(const v1::ControllerMessage& message) {
       return roots_->Watch(message.watch_roots());
     case v1::ControllerMessage::kCheckData:
       if (data_ != nullptr && !stopping_) data_->Check(message.check_data());
+      return;
+    case v1::ControllerMessage::kStartExec:
+      if (!stopping_) execs_->Start(message.start_exec());
       return;
     default:
       return;  // a newer controller's word that this agent does not know

@@ -31,6 +31,7 @@
 #include "worker/agent/data/data_checker.h"
 #include "worker/agent/device/energy_meter.h"
 #include "worker/agent/device/nvml.h"
+#include "worker/agent/exec/rank_execs.h"
 #include "worker/agent/folders/upload_fetcher.h"
 #include "worker/agent/gang/assignment_log.h"
 #include "worker/agent/gang/supervisor.h"
@@ -142,6 +143,7 @@ class Agent final : private SessionHandler, private SupervisorSink {
   std::unique_ptr<HeartbeatKeeper> keeper_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<BulkSender> bulk_;
+  std::unique_ptr<RankExecs> execs_;
   std::unique_ptr<CheckpointExecutor> checkpoints_;
   std::unique_ptr<RootWatcher> roots_;
   bool roots_said_ = false;                 // in this session, as they are

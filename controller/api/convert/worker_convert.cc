@@ -199,6 +199,17 @@ v1::ControllerMessage ToProto(const Assignment& assignment) {
     out->set_key(check->key);
     out->set_number(check->number);
     out->set_spec_json(PackedSpecToJson(check->spec));
+  } else if (const auto* exec = std::get_if<ExecAssignment>(&assignment.body)) {
+    v1::StartExec* out = message.mutable_start_exec();
+    out->set_session(exec->session);
+    *out->mutable_fence() = ToProto(exec->fence);
+    out->set_rank(exec->rank);
+    for (const std::string& word : exec->argv) out->add_argv(word);
+    if (exec->terminal.has_value()) {
+      out->mutable_terminal()->set_rows(exec->terminal->rows);
+      out->mutable_terminal()->set_columns(exec->terminal->columns);
+      out->set_terminal_type(exec->terminal->type);
+    }
   }
   return message;
 }

@@ -94,6 +94,8 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch
   // Takes what is to be written next, which stays as it is until WrittenLocked. Null: nothing yet.
   virtual const Out* NextLocked() MUSTER_REQUIRES(mutex_) = 0;
   virtual void WrittenLocked() MUSTER_REQUIRES(mutex_) {}
+  // After it, without the lock.
+  virtual void OnWritten() {}
   // Drops what waits to be written: the stream ends with an error.
   virtual void DropWaitingLocked() MUSTER_REQUIRES(mutex_) {}
   // Whether a peer that has said all that it has to say still waits for an answer.
@@ -159,11 +161,15 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch
     GoOnLocked();
   }
   void OnWriteDone(bool ok) final {
-    MutexLock lock(mutex_);
-    writing_ = false;
-    WrittenLocked();
-    if (!ok) EndLocked(Gone());
-    GoOnLocked();
+    const auto self = self_;  // the call cannot be over while it writes, but soon after
+    {
+      MutexLock lock(mutex_);
+      writing_ = false;
+      WrittenLocked();
+      if (!ok) EndLocked(Gone());
+      GoOnLocked();
+    }
+    OnWritten();
   }
   void OnCancel() final { Close(Gone()); }
   void OnDone() final {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -92,10 +93,24 @@ struct CheckDataAssignment {
   std::string spec;  // as JobSettings::spec
 };
 
+// A program that a person runs beside a rank. Likewise, and sent once.
+struct ExecAssignment {
+  std::string session;  // names the person's call to the agent
+  Fence fence;
+  uint32_t rank = 0;
+  std::vector<std::string> argv;
+  struct Terminal {
+    uint32_t rows = 0;
+    uint32_t columns = 0;
+    std::string type;
+  };
+  std::optional<Terminal> terminal;
+};
+
 struct Assignment {
   uint64_t seq = 0;
   std::variant<StartAssignment, StopAssignment, VerifyAssignment, DeleteAssignment, WatchAssignment,
-               CheckDataAssignment>
+               CheckDataAssignment, ExecAssignment>
       body;
 };
 

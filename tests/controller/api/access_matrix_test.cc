@@ -11,6 +11,7 @@
 #include "common/base/version.h"
 #include "controller/access/access_rules.h"
 #include "muster/v1/access_service.pb.h"
+#include "muster/v1/exec_service.pb.h"
 #include "tests/controller/api/api_fixture.h"
 
 namespace muster::controller {
@@ -94,6 +95,7 @@ TEST_F(AccessMatrixTest, EveryMethodByEveryRole) {
   int cells = 0;
   for (const google::protobuf::ServiceDescriptor* service :
        {v1::SubmitRequest::descriptor()->file()->service(0),
+        v1::ExecRequest::descriptor()->file()->service(0),
         v1::WhoAmIRequest::descriptor()->file()->service(0)}) {
     for (int i = 0; i < service->method_count(); ++i) {
       const std::string method = absl::StrCat(service->name(), "/", service->method(i)->name());

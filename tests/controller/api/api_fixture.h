@@ -15,6 +15,7 @@
 #include "common/rpc/status_map.h"
 #include "common/rpc/token.h"
 #include "controller/api/access_service.h"
+#include "controller/api/exec_service.h"
 #include "controller/api/job_service.h"
 #include "controller/api/worker_service.h"
 #include "tests/controller/api/fake_engine.h"
@@ -39,13 +40,15 @@ class ApiFixture : public ::testing::Test {
     ingest_ = *std::move(ingest);
     ingest_->Start();
     jobs_ = std::make_unique<JobService>(engine_, reader(), *gate_, clock_, "/ckpt");
-    workers_ = std::make_unique<WorkerService>(engine_, *ingest_, *gate_);
+    workers_ = std::make_unique<WorkerService>(engine_, *ingest_, *gate_, exec_sessions_);
+    execs_ = std::make_unique<ExecService>(engine_, *gate_, exec_sessions_);
     grpc::ServerBuilder builder;
     AllowClientPings(builder);
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(jobs_.get());
     builder.RegisterService(workers_.get());
+    builder.RegisterService(execs_.get());
     if (access_service_ != nullptr) builder.RegisterService(access_service_.get());
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
@@ -56,6 +59,7 @@ class ApiFixture : public ::testing::Test {
   }
   void TearDown() override {
     jobs_->Stop();
+    execs_->Stop();
     workers_->Stop();
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
     server_->Wait();
@@ -117,6 +121,8 @@ class ApiFixture : public ::testing::Test {
   std::unique_ptr<CallGate> gate_;
   std::unique_ptr<MetricsIngest> ingest_;
   std::unique_ptr<JobService> jobs_;
+  ExecSessions exec_sessions_;
+  std::unique_ptr<ExecService> execs_;
   std::unique_ptr<WorkerService> workers_;
   std::unique_ptr<AccessService> access_service_;
   std::unique_ptr<grpc::Server> server_;

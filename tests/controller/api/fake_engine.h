@@ -127,6 +127,15 @@ class FakeEngine final : public Engine {
     link_.reset();
     changed_.NotifyAll();
   }
+  bool SendOnce(const std::string&, const std::string&, const Assignment& assignment) override {
+    std::shared_ptr<WorkerLink> link;
+    {
+      MutexLock lock(mutex_);
+      link = link_;
+    }
+    if (link != nullptr) link->Send(assignment);
+    return link != nullptr;
+  }
   void Store(StoreOp op, StoreDone done) override {
     on_store.Get()(std::move(op), std::move(done));
   }

@@ -54,7 +54,7 @@ TEST_F(LimitsTest, TheStreamsOfAgentsAreBounded) {
     std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerMessage, v1::ControllerMessage>> stream;
   };
   CallGate gate(kToken, families_, clock_);  // that of the fixture would be empty first
-  WorkerService service(engine_, *ingest_, gate, 2);
+  WorkerService service(engine_, *ingest_, gate, exec_sessions_, 2);
   grpc::ServerBuilder builder;
   AllowClientPings(builder);
   int port = 0;
@@ -89,7 +89,7 @@ TEST_F(LimitsTest, TheStreamsOfAgentsAreBounded) {
 TEST_F(LimitsTest, ACertificateThatWasRevokedSinceTheHeadersWereCheckedOpensNoStream) {
   CallGate gate(kToken, families_, clock_);
   std::atomic<int> asked = 0;
-  WorkerService service(engine_, *ingest_, gate, WorkerService::kMaxStreams,
+  WorkerService service(engine_, *ingest_, gate, exec_sessions_, WorkerService::kMaxStreams,
                         [&](absl::string_view) {
                           ++asked;
                           return absl::PermissionDeniedError("revoked");

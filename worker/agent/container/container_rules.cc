@@ -137,6 +137,14 @@ std::string ContainerName(const RankKey& key, absl::string_view agent) {
                       agent.substr(cut));
 }
 
+std::vector<std::string> ExecWords(const std::string& podman, const std::string& name,
+                                   bool terminal) {
+  std::vector<std::string> words = {podman, "exec", "--interactive"};
+  if (terminal) words.push_back("--tty");
+  words.push_back(name);
+  return words;
+}
+
 std::vector<std::string> PullArgv(ContainerRuntime runtime, const std::string& image,
                                   const std::string& file) {
   if (runtime == ContainerRuntime::kPodman) return {"pull", "--quiet", image};

@@ -69,6 +69,11 @@ absl::StatusOr<ContainerCommand> MakeContainerCommand(ContainerRuntime runtime,
 // called, and is cut to its end.
 std::string ContainerName(const RankKey& key, absl::string_view agent);
 
+// The words, from the runtime's name on, that run a program in podman's container of this name;
+// the program's own follow. `terminal`: the runtime's streams are one.
+std::vector<std::string> ExecWords(const std::string& podman, const std::string& name,
+                                   bool terminal);
+
 // What brings an image to this worker, given where apptainer puts it.
 std::vector<std::string> PullArgv(ContainerRuntime runtime, const std::string& image,
                                   const std::string& file);

@@ -1,5 +1,6 @@
 #include "worker/agent/gang/rank.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 
@@ -525,6 +526,31 @@ void Rank::OnCleared() {
 bool Rank::RestMaySave() const {
   return ended_ && plan_.is_command && stop_taken_ == StopAction::kAskToSave &&
          (facts_.signal == SIGTERM || facts_.exit_code == 128 + SIGTERM);
+}
+
+absl::StatusOr<BesideRank> Rank::Beside(bool terminal) const {
+  if (ended_ || unkillable_) {
+    return absl::FailedPreconditionError(absl::StrCat("rank ", plan_.rank, " has ended"));
+  }
+  BesideRank beside;
+  beside.command = plan_.command;
+  if (plan_.container.has_value()) {
+    if (!container_->by_podman()) {
+      return absl::FailedPreconditionError(
+          "the rank runs in a container of apptainer, which lets nothing in that begins later");
+    }
+    beside.runtime_words = ExecWords(plan_.command.program, plan_.container->name, terminal);
+  }
+  beside.rank_end.Reset(::fcntl(process_->exit_fd(), F_DUPFD_CLOEXEC, 0));
+  const bool has_cgroup = plan_.command.cgroup_fd >= 0;
+  if (has_cgroup) {
+    beside.cgroup.Reset(::fcntl(plan_.command.cgroup_fd, F_DUPFD_CLOEXEC, 0));
+    beside.command.cgroup_fd = beside.cgroup.get();
+  }
+  if (!beside.rank_end.valid() || (has_cgroup && !beside.cgroup.valid())) {
+    return absl::ResourceExhaustedError("the agent has no file descriptor left");
+  }
+  return beside;
 }
 
 bool Rank::Owns(pid_t process) const {

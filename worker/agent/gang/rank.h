@@ -25,6 +25,7 @@
 #include "worker/agent/container/containers.h"
 #include "worker/agent/container/rank_container.h"
 #include "worker/agent/device/energy_meter.h"
+#include "worker/agent/gang/beside_rank.h"
 #include "worker/agent/gang/cpu_claims.h"
 #include "worker/agent/gang/supervisor_rules.h"
 #include "worker/agent/process/child_processes.h"
@@ -119,6 +120,9 @@ class Rank {
   bool running() const { return running_; }
 
   void FillStatus(v1::RankStatus& status) const;
+  // FAILED_PRECONDITION: nothing can be run beside it now, and why. RESOURCE_EXHAUSTED: no
+  // descriptor is left.
+  absl::StatusOr<BesideRank> Beside(bool terminal) const;
   // Begins to end it, or hastens an end that has begun.
   void Stop(StopRequest request);
   // The lease may hold again: lets a checkpoint go that waits for it.

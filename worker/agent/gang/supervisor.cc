@@ -408,6 +408,16 @@ void Supervisor::KillStale(const v1::Welcome::StaleRank& stale) {
   });
 }
 
+absl::StatusOr<BesideRank> Supervisor::Beside(const v1::Fence& fence, uint32_t rank,
+                                              bool terminal) const {
+  const auto found = ranks_.find(MakeRankKey(fence, rank));
+  if (found == ranks_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("rank ", rank, " of job ", fence.job_id(), " is not on this worker"));
+  }
+  return found->second->Beside(terminal);
+}
+
 void Supervisor::StopAll(const StopRequest& request) {
   StopRanks(request, [](const RankKey&) { return true; });
   StopWaiting(request, [](const v1::Fence&) { return true; });

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -44,6 +45,7 @@ struct ChildPlan {
   int link_fd;            // -1: none
   const cpu_set_t* cpus;  // null: as the agent
   int cgroup_fd;          // -1: as the agent
+  bool has_terminal;      // its stdin, for a session of its own
   bool keeps_orphans;
   int file_mask;              // -1: as the agent
   const char* oom_score_adj;  // null: as the agent
@@ -111,7 +113,8 @@ void SetOomScore(const char* score) {
     errno = ECANCELED;
     FailInChild(plan, "begin to run");
   }
-  if (::setpgid(0, 0) != 0) FailInChild(plan, "make a process group for");
+  const bool grouped = plan.has_terminal ? ::setsid() >= 0 : ::setpgid(0, 0) == 0;
+  if (!grouped) FailInChild(plan, "make a process group for");
   if (plan.keeps_orphans && ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     FailInChild(plan, "keep the orphans of");
   }
@@ -130,6 +133,7 @@ void SetOomScore(const char* score) {
       ::dup2(err, 2) < 0 || !linked) {
     FailInChild(plan, "arrange descriptors for");
   }
+  if (plan.has_terminal && ::ioctl(0, TIOCSCTTY, 0) != 0) FailInChild(plan, "give a terminal to");
   CloseFrom(plan.link_fd < 0 ? kChildLinkFd : kChildLinkFd + 1);
   if (::chdir(plan.directory) != 0) FailInChild(plan, "enter the folder of");
   ResetSignals(*plan.changed_signals);
@@ -181,6 +185,24 @@ absl::StatusOr<UniqueFd> OpenFile(const std::string& path, int flags) {
   UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, 0644));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);
   return fd;
+}
+
+struct OpenStreams {
+  RankCommand::Streams use;
+  UniqueFd null, out, err;  // where the command brings none
+};
+absl::StatusOr<OpenStreams> OpenStreamsOf(const RankCommand& command) {
+  OpenStreams streams;
+  if (command.streams.has_value()) {
+    streams.use = *command.streams;
+    return streams;
+  }
+  const int append = O_WRONLY | O_CREAT | O_APPEND;
+  MUSTER_ASSIGN_OR_RETURN(streams.null, OpenFile("/dev/null", O_RDONLY));
+  MUSTER_ASSIGN_OR_RETURN(streams.out, OpenFile(command.log_directory + "/stdout.log", append));
+  MUSTER_ASSIGN_OR_RETURN(streams.err, OpenFile(command.log_directory + "/stderr.log", append));
+  streams.use = {streams.null.get(), streams.out.get(), streams.err.get()};
+  return streams;
 }
 
 // As execve takes them; it changes nothing.
@@ -237,12 +259,7 @@ std::optional<rlimit> ProcessLimit(uint64_t spared) {
 
 absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command, LaunchWatch* watch) {
   LaunchScope scope(watch);
-  MUSTER_ASSIGN_OR_RETURN(const UniqueFd null, OpenFile("/dev/null", O_RDONLY));
-  const int append = O_WRONLY | O_CREAT | O_APPEND;
-  MUSTER_ASSIGN_OR_RETURN(const UniqueFd out,
-                          OpenFile(command.log_directory + "/stdout.log", append));
-  MUSTER_ASSIGN_OR_RETURN(const UniqueFd err,
-                          OpenFile(command.log_directory + "/stderr.log", append));
+  MUSTER_ASSIGN_OR_RETURN(const OpenStreams streams, OpenStreamsOf(command));
   int sockets[2] = {-1, -1};
   if (command.link && ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
     return ErrnoStatus(errno, "make the link of", command.program);
@@ -263,12 +280,13 @@ absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command, LaunchW
                           command.directory.c_str(),
                           argv.data(),
                           envp.data(),
-                          null.get(),
-                          out.get(),
-                          err.get(),
+                          streams.use.in,
+                          streams.use.out,
+                          streams.use.err,
                           child_link.get(),
                           command.cpus.empty() ? nullptr : &cpus,
                           command.cgroup_fd,
+                          streams.use.is_terminal,
                           command.keeps_orphans,
                           command.file_mask.has_value() ? static_cast<int>(*command.file_mask) : -1,
                           command.oom_score_adj.has_value() ? oom_score.c_str() : nullptr,

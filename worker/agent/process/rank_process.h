@@ -32,8 +32,16 @@ struct RankCommand {
   std::string directory;      // the working directory
   std::string log_directory;  // where stdout.log and stderr.log are
   bool link = true;           // a socket to the agent, inherited
-  std::vector<int> cpus;      // those that it may run on; empty: as the agent
-  int cgroup_fd = -1;         // the folder of its cgroup; -1: as the agent
+  // Its standard streams, instead of /dev/null and the files in log_directory.
+  struct Streams {
+    int in = -1;
+    int out = -1;
+    int err = -1;
+    bool is_terminal = false;  // it becomes the controlling one, of a session of the program's own
+  };
+  std::optional<Streams> streams;
+  std::vector<int> cpus;  // those that it may run on; empty: as the agent
+  int cgroup_fd = -1;     // the folder of its cgroup; -1: as the agent
   // What its processes leave behind becomes its own child while it lives, not the agent's: so what
   // the agent inherits is of a rank that has ended.
   bool keeps_orphans = false;

@@ -1,0 +1,273 @@
+#include "controller/api/streams/exec_sessions.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/os/secrets.h"
+#include "controller/api/calls/known_jobs.h"
+#include "controller/model/ledger_rules.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr size_t kSessionBytes = 16;
+constexpr int kMostWords = 1024;
+constexpr size_t kMostWordBytes = 128 << 10;
+constexpr size_t kMostInputBytes = 64 << 10;
+constexpr size_t kMostTerminalTypeBytes = 64;
+constexpr uint32_t kMostTerminalSize = 10'000;
+
+absl::Status CheckSize(const v1::TerminalSize& size) {
+  if (size.rows() <= kMostTerminalSize && size.columns() <= kMostTerminalSize) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("terminal: at most ", kMostTerminalSize, " rows and columns"));
+}
+
+absl::Status CheckStart(const v1::ExecStart& start) {
+  size_t bytes = 0;
+  bool has_nul = false;
+  for (const std::string& word : start.argv()) {
+    bytes += word.size();
+    has_nul |= word.find('\0') != std::string::npos;
+  }
+  if (start.argv_size() == 0 || start.argv(0).empty()) {
+    return absl::InvalidArgumentError("argv: names no program");
+  }
+  if (start.argv_size() > kMostWords || bytes > kMostWordBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("argv: at most ", kMostWords, " words and ", kMostWordBytes, " bytes"));
+  }
+  const std::string& type = start.terminal_type();
+  has_nul |= type.find('\0') != std::string::npos;
+  if (has_nul) return absl::InvalidArgumentError("argv and terminal_type: no word has a NUL");
+  if (type.size() > kMostTerminalTypeBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("terminal_type: at most ", kMostTerminalTypeBytes, " bytes"));
+  }
+  return CheckSize(start.terminal());
+}
+
+// What passes on may not hold any number of bytes.
+absl::Status CheckInput(const v1::ExecInput& input) {
+  if (input.stdin().size() > kMostInputBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("stdin: at most ", kMostInputBytes, " bytes"));
+  }
+  return CheckSize(input.resize());
+}
+
+// The rank of the job's live attempt.
+absl::StatusOr<const Rank*> FindRank(const Job& job, uint32_t rank) {
+  if (job.current == nullptr || !job.current->live()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.id, " does not run now: nothing can be run beside it"));
+  }
+  const std::vector<Rank>& ranks = job.current->ranks;
+  const auto found = std::find_if(ranks.begin(), ranks.end(),
+                                  [rank](const Rank& each) { return each.rank == rank; });
+  if (found == ranks.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", rank, ": job ", job.id, " has ranks 0 to ", ranks.size() - 1));
+  }
+  return &*found;
+}
+
+}  // namespace
+
+absl::Status ExecSessions::Open(const std::string& session, const std::string& user,
+                                const std::string& worker, std::weak_ptr<PersonExec> person) {
+  MutexLock lock(mutex_);
+  size_t of_user = 0;
+  size_t of_worker = 0;
+  for (const auto& [id, open] : sessions_) {
+    of_user += open.user == user;
+    of_worker += open.worker == worker;
+  }
+  if (of_user >= kMostOfUser) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("you (", user, ") run ", of_user, " programs beside ranks already: end one"));
+  }
+  if (of_worker >= kMostOfWorker) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        of_worker, " programs of people run beside ranks on worker ", worker, " already"));
+  }
+  sessions_[session] = {user, worker, std::move(person)};
+  return absl::OkStatus();
+}
+
+void ExecSessions::Close(const std::string& session) {
+  MutexLock lock(mutex_);
+  sessions_.erase(session);
+}
+
+absl::StatusOr<std::shared_ptr<PersonExec>> ExecSessions::Find(const std::string& session,
+                                                               const PeerNames& sender) {
+  MutexLock lock(mutex_);
+  const auto found = sessions_.find(session);
+  std::shared_ptr<PersonExec> person;
+  if (found != sessions_.end()) person = found->second.person.lock();
+  if (person == nullptr) return absl::NotFoundError("the person is gone");
+  MUSTER_RETURN_IF_ERROR(CheckPeerIs(found->second.worker, sender));
+  return person;
+}
+
+absl::Status PersonExec::Take(v1::ExecRequest& message) {
+  const bool is_first = session_.empty();
+  if (message.has_start() != is_first) {
+    return absl::InvalidArgumentError("the first message, and no other one, is `start`");
+  }
+  if (is_first) return TakeStart(message.start());
+  MUSTER_RETURN_IF_ERROR(CheckInput(message.input()));
+  std::shared_ptr<WorkerExec> agent;
+  {
+    MutexLock lock(state_);
+    agent = agent_.lock();
+  }
+  if (agent != nullptr) agent->Say(std::move(*message.mutable_input()));
+  return absl::OkStatus();
+}
+
+absl::Status PersonExec::TakeStart(const v1::ExecStart& start) {
+  MUSTER_RETURN_IF_ERROR(CheckStart(start));
+  MUSTER_ASSIGN_OR_RETURN(Place place, FindPlace(start));
+  MUSTER_ASSIGN_OR_RETURN(session_, RandomBytes(kSessionBytes));
+  place.assignment.session = session_;
+  MUSTER_RETURN_IF_ERROR(
+      sessions_.Open(session_, caller_.principal->user, place.worker, weak_from_this()));
+  {
+    MutexLock lock(mutex_);
+    started_ = true;
+  }
+  {
+    MutexLock lock(state_);
+    project_ = place.project;
+    worker_ = place.worker;
+  }
+  const std::string project = place.project;
+  const std::string object = place.object;
+  gate_.RecordChange(caller_, project, object,
+                     [self = shared_from_this(), place = std::move(place)] { self->Ask(place); });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PersonExec::Place> PersonExec::FindPlace(const v1::ExecStart& start) {
+  KnownJobs jobs(engine_, gate_.ReadsOf(caller_));
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(start.job()));
+  MUSTER_RETURN_IF_ERROR(gate_.CheckJob(caller_, *job, jobs.NoSuchJob(start.job())));
+  MUSTER_ASSIGN_OR_RETURN(const Rank* rank, FindRank(*job, start.rank()));
+  if (rank->state != RankState::kRunning && rank->state != RankState::kStarted) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rank ", rank->rank, " of job ", job->id, " does not run: `muster show ", job->id, "`"));
+  }
+  const Worker* worker = jobs.snapshot().FindWorker(rank->worker);
+  if (worker != nullptr && !worker->facts.allows_commands) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker ", rank->worker, " runs no programs of people's; muster-worker ",
+                     "--allow-commands lets it"));
+  }
+  const Attempt& attempt = *job->current;
+  Place place{.worker = rank->worker,
+              .incarnation = rank->incarnation,
+              .project = job->settings->project,
+              .object = absl::StrCat("job ", job->id, ": exec beside rank ", rank->rank, " on ",
+                                     rank->worker),
+              .assignment = {}};
+  place.assignment.fence = {attempt.job_id, attempt.number, attempt.generation, attempt.term};
+  place.assignment.rank = rank->rank;
+  place.assignment.argv = {start.argv().begin(), start.argv().end()};
+  if (start.has_terminal()) {
+    place.assignment.terminal = {start.terminal().rows(), start.terminal().columns(),
+                                 start.terminal_type()};
+  }
+  return place;
+}
+
+void PersonExec::Ask(const Place& place) {
+  {
+    MutexLock lock(state_);
+    asked_at_ = gate_.Now();
+  }
+  if (engine_.SendOnce(place.worker, place.incarnation, Assignment{.body = place.assignment}))
+    return;
+  Close(absl::UnavailableError(
+      absl::StrCat("worker ", place.worker, " is not connected now: try again")));
+}
+
+absl::Status PersonExec::StillAllowed() const {
+  std::string project;
+  {
+    MutexLock lock(state_);
+    if (worker_.empty()) return absl::OkStatus();
+    if (!met_ && gate_.Now() - asked_at_ > kAnswerPatience) {
+      return absl::UnavailableError(absl::StrCat(
+          "worker ", worker_, " did not answer: is its agent older than the controller?"));
+    }
+    project = project_;
+  }
+  return gate_.CheckAgain(caller_, project);
+}
+
+bool PersonExec::Meet(const std::shared_ptr<WorkerExec>& worker) {
+  {
+    MutexLock lock(state_);
+    if (std::exchange(met_, true)) return false;
+    agent_ = worker;
+  }
+  SetPeer(worker);
+  return true;
+}
+
+void PersonExec::Hear(v1::ExecOutput output) {
+  const bool is_end = output.has_end();
+  if (is_end) {
+    MutexLock lock(state_);
+    told_end_ = true;
+  }
+  Say(std::move(output));
+  if (is_end) Close(absl::OkStatus());
+}
+
+void PersonExec::Leave(const absl::Status& why) {
+  std::string worker;
+  {
+    MutexLock lock(state_);
+    if (told_end_) return;
+    worker = worker_;
+  }
+  Close(absl::UnavailableError(absl::StrCat(
+      "worker ", worker, " has lost the controller, and so ended the program: ", why.message())));
+}
+
+void PersonExec::OnOver() {
+  sessions_.Close(session_);
+  const std::shared_ptr<ExecPeer> worker = Peer();
+  if (worker != nullptr) worker->Leave(absl::CancelledError("the person is gone"));
+}
+
+absl::Status WorkerExec::Take(v1::ExecOutput& message) {
+  if (person_ != nullptr) {
+    if (message.has_session()) return absl::InvalidArgumentError("a session is named once");
+    person_->Hear(std::move(message));
+    return absl::OkStatus();
+  }
+  if (!message.has_session()) {
+    return absl::InvalidArgumentError("the first message must name the session");
+  }
+  MUSTER_ASSIGN_OR_RETURN(person_, sessions_.Find(message.session(), sender_));
+  {
+    MutexLock lock(mutex_);
+    started_ = true;
+  }
+  SetPeer(person_);
+  if (person_->Meet(shared_from_this())) return absl::OkStatus();
+  person_ = nullptr;
+  return absl::FailedPreconditionError("the session has its worker already");
+}
+
+void WorkerExec::OnOver() {
+  if (person_ != nullptr) person_->Leave(absl::CancelledError("its call is over"));
+}
+
+}  // namespace muster::controller

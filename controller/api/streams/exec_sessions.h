@@ -1,0 +1,200 @@
+// Programs that people run beside ranks (exec_service.proto): the person's call and the agent's,
+// and what passes between them. Each side reads only while the other has room for what it says, so
+// that who does not read stops the program, not us.
+//
+// A session begins with the person's first message: the job is found, the run is recorded, the
+// agent is told. The agent then opens its call and names the session. When either call is over, so
+// is the other.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "common/rpc/peer_certificate.h"
+#include "controller/api/calls/service_call.h"
+#include "controller/api/streams/two_way_stream.h"
+#include "controller/engine/engine.h"
+#include "muster/v1/worker_service.pb.h"
+
+namespace muster::controller {
+
+class PersonExec;
+class WorkerExec;
+
+// Those that are open. Thread-safe; outlives the calls.
+class ExecSessions {
+ public:
+  static constexpr size_t kMostOfUser = 16;
+  static constexpr size_t kMostOfWorker = 16;
+
+  // RESOURCE_EXHAUSTED: too many of the user or on the worker; the message says which.
+  absl::Status Open(const std::string& session, const std::string& user, const std::string& worker,
+                    std::weak_ptr<PersonExec> person) MUSTER_EXCLUDES(mutex_);
+  void Close(const std::string& session) MUSTER_EXCLUDES(mutex_);
+  // NOT_FOUND: there is none (any more). PERMISSION_DENIED: it is another worker's.
+  absl::StatusOr<std::shared_ptr<PersonExec>> Find(const std::string& session,
+                                                   const PeerNames& sender) MUSTER_EXCLUDES(mutex_);
+
+ private:
+  struct Session {
+    std::string user;
+    std::string worker;
+    std::weak_ptr<PersonExec> person;
+  };
+  Mutex mutex_;
+  std::map<std::string, Session> sessions_ MUSTER_GUARDED_BY(mutex_);
+};
+
+// One of the two calls, as the other one sees it. Thread-safe.
+class ExecPeer {
+ public:
+  virtual ~ExecPeer() = default;
+  virtual bool HasRoom() const = 0;
+  // The other side may have room again.
+  virtual void GoOn() = 0;
+  // The other side's call is over.
+  virtual void Leave(const absl::Status& why) = 0;
+};
+
+// What both calls do: what the other one says is queued, and written in its order.
+template <typename In, typename Out>
+class ExecCall : public TwoWayStream<In, Out>, public ExecPeer {
+ public:
+  using TwoWayStream<In, Out>::TwoWayStream;
+
+  void Say(Out message) {
+    MutexLock lock(this->mutex_);
+    if (this->ended_) return;
+    waiting_.push_back(std::move(message));
+    waiting_count_ = waiting_.size();
+    this->GoOnLocked();
+  }
+  bool HasRoom() const override { return waiting_count_ < kMostWaiting; }
+  void GoOn() override {
+    MutexLock lock(this->mutex_);
+    this->GoOnLocked();
+  }
+  void Leave(const absl::Status& why) override { this->Close(why); }
+
+ protected:
+  static constexpr size_t kMostWaiting = 8;  // messages
+
+  // From now on; once.
+  void SetPeer(std::weak_ptr<ExecPeer> peer) {
+    MutexLock lock(this->mutex_);
+    peer_ = std::move(peer);
+    has_peer_ = true;
+    this->GoOnLocked();
+  }
+  std::shared_ptr<ExecPeer> Peer() {
+    MutexLock lock(this->mutex_);
+    return peer_.lock();
+  }
+  bool MayReadLocked() const override MUSTER_REQUIRES(this->mutex_) {
+    if (!has_peer_) return !started_;
+    const std::shared_ptr<ExecPeer> peer = peer_.lock();
+    return peer == nullptr || peer->HasRoom();
+  }
+  const Out* NextLocked() override MUSTER_REQUIRES(this->mutex_) {
+    return waiting_.empty() ? nullptr : &waiting_.front();
+  }
+  void WrittenLocked() override MUSTER_REQUIRES(this->mutex_) {
+    if (!waiting_.empty()) waiting_.pop_front();
+    waiting_count_ = waiting_.size();
+  }
+  void OnWritten() override {
+    if (const std::shared_ptr<ExecPeer> peer = Peer()) peer->GoOn();
+  }
+  void DropWaitingLocked() override MUSTER_REQUIRES(this->mutex_) {
+    // The first one may be on its way.
+    while (waiting_.size() > 1) waiting_.pop_back();
+    waiting_count_ = waiting_.size();
+  }
+  bool OwesLocked() const override MUSTER_REQUIRES(this->mutex_) { return !waiting_.empty(); }
+  // Who has nothing to say may look on; pings find those that are gone.
+  absl::Duration PatienceLocked() const override MUSTER_REQUIRES(this->mutex_) {
+    return started_ ? absl::InfiniteDuration() : this->gate_.patience().hello;
+  }
+
+  bool started_ MUSTER_GUARDED_BY(this->mutex_) = false;  // the first message has come
+
+ private:
+  std::deque<Out> waiting_ MUSTER_GUARDED_BY(this->mutex_);
+  std::atomic<size_t> waiting_count_ = 0;
+  bool has_peer_ MUSTER_GUARDED_BY(this->mutex_) = false;
+  std::weak_ptr<ExecPeer> peer_ MUSTER_GUARDED_BY(this->mutex_);
+};
+
+class PersonExec final : public ExecCall<v1::ExecRequest, v1::ExecOutput>,
+                         public std::enable_shared_from_this<PersonExec> {
+ public:
+  // From the message to the agent until it opens its call.
+  static constexpr absl::Duration kAnswerPatience = absl::Seconds(20);
+
+  // All references outlive the call. `caller`: as CallGate::Enter has let it in.
+  PersonExec(CallGate& gate, Engine& engine, ExecSessions& sessions, Caller caller)
+      : ExecCall(gate, "Exec"), engine_(engine), sessions_(sessions), caller_(std::move(caller)) {}
+
+  // The agent's call. False: there is one already.
+  bool Meet(const std::shared_ptr<WorkerExec>& worker);
+  // What the program wrote, or how it ended.
+  void Hear(v1::ExecOutput output);
+  // The agent's call is over. An end that was not told is an error.
+  void Leave(const absl::Status& why) override;
+
+ private:
+  // Whom the program is to run beside.
+  struct Place {
+    std::string worker;
+    std::string incarnation;
+    std::string project;
+    std::string object;  // for the audit log
+    ExecAssignment assignment;
+  };
+
+  absl::Status Take(v1::ExecRequest& message) override;
+  absl::Status TakeStart(const v1::ExecStart& start);
+  absl::StatusOr<Place> FindPlace(const v1::ExecStart& start);
+  void Ask(const Place& place);
+  absl::Status StillAllowed() const override;
+  void OnOver() override;
+
+  Engine& engine_;
+  ExecSessions& sessions_;
+  const Caller caller_;
+  std::string session_;  // set once, by Take
+
+  mutable Mutex state_;
+  std::string project_ MUSTER_GUARDED_BY(state_);
+  std::string worker_ MUSTER_GUARDED_BY(state_);
+  absl::Duration asked_at_ MUSTER_GUARDED_BY(state_) = absl::InfiniteDuration();  // since boot
+  bool met_ MUSTER_GUARDED_BY(state_) = false;
+  std::weak_ptr<WorkerExec> agent_ MUSTER_GUARDED_BY(state_);  // its call
+  bool told_end_ MUSTER_GUARDED_BY(state_) = false;
+};
+
+class WorkerExec final : public ExecCall<v1::ExecOutput, v1::ExecInput>,
+                         public std::enable_shared_from_this<WorkerExec> {
+ public:
+  // `sender` as in ControlStream.
+  WorkerExec(CallGate& gate, ExecSessions& sessions, PeerNames sender)
+      : ExecCall(gate, "ExecOfWorker"), sessions_(sessions), sender_(std::move(sender)) {}
+
+ private:
+  absl::Status Take(v1::ExecOutput& message) override;
+  void OnOver() override;
+
+  ExecSessions& sessions_;
+  const PeerNames sender_;
+  std::shared_ptr<PersonExec> person_;  // by Take, and at the end
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,167 @@
+#include "worker/agent/exec/exec_call.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/token.h"
+#include "worker/agent/command/command_rules.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr size_t kPieceBytes = 32 << 10;
+constexpr absl::Duration kHangupPatience = absl::Seconds(2);
+// As a shell says it of what it cannot run.
+constexpr int kNoSuchProgram = 127;
+constexpr int kNotRun = 126;
+
+}  // namespace
+
+ExecCall::ExecCall(std::shared_ptr<v1::WorkerService::Stub> stub, const std::string& token,
+                   v1::StartExec start, absl::StatusOr<BesideRank> beside)
+    : stub_(std::move(stub)),
+      start_(std::move(start)),
+      beside_(std::move(beside)),
+      gone_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  AddToken(context_, token);
+}
+
+void ExecCall::Run() {
+  stream_ = stub_->Exec(&context_);
+  v1::ExecOutput first;
+  first.set_session(start_.session());
+  if (stream_->Write(first)) {
+    absl::StatusOr<std::unique_ptr<ExecProgram>> started = StartProgram();
+    v1::ExecEnd end;
+    if (started.ok()) {
+      const std::shared_ptr<ExecProgram> program = *std::move(started);
+      {
+        MutexLock lock(mutex_);
+        program_ = program;
+        changed_.NotifyAll();
+      }
+      end.set_error(PassOutput(*program));
+      if (!end.error().empty()) program->Hangup(kHangupPatience);
+      const ExitStatus exit = program->Wait();
+      end.set_exit_code(exit.code);
+      end.set_signal(exit.signal);
+      program->StopInput();
+    } else {
+      end.set_exit_code(absl::IsNotFound(started.status()) ? kNoSuchProgram : kNotRun);
+      end.set_error(std::string(started.status().message()));
+    }
+    SayEnd(std::move(end));
+  }
+  stream_->WritesDone();
+  AwaitInputsEnd();
+  const grpc::Status status = stream_->Finish();
+  Log(LogLevel::kInfo, "exec_over",
+      {{"job", start_.fence().job_id()},
+       {"rank", start_.rank()},
+       {"status", status.error_message()}});
+}
+
+absl::StatusOr<std::unique_ptr<ExecProgram>> ExecCall::StartProgram() {
+  MUSTER_RETURN_IF_ERROR(beside_.status());
+  RankCommand command = beside_->command;
+  if (beside_->runtime_words.empty()) {
+    const std::string path = FindVariable(command.environment, "PATH").value_or("");
+    MUSTER_ASSIGN_OR_RETURN(command.program, FindProgram(start_.argv(0), path, command.directory));
+    command.argv = {start_.argv().begin(), start_.argv().end()};
+  } else {
+    command.argv = beside_->runtime_words;
+    command.argv.insert(command.argv.end(), start_.argv().begin(), start_.argv().end());
+  }
+  std::optional<v1::TerminalSize> terminal;
+  if (start_.has_terminal()) {
+    terminal = start_.terminal();
+    // The first value of a name counts, and the rank's tag stands in front.
+    command.environment.insert(command.environment.begin() + !command.environment.empty(),
+                               absl::StrCat("TERM=", start_.terminal_type()));
+  }
+  return ExecProgram::Start(std::move(command), terminal);
+}
+
+std::string ExecCall::PassOutput(ExecProgram& program) {
+  bool out_open = true;
+  bool err_open = program.err() >= 0;
+  bool ended = false;
+  while (true) {
+    pollfd waits[] = {{out_open ? program.out() : -1, POLLIN, 0},
+                      {err_open ? program.err() : -1, POLLIN, 0},
+                      {gone_.get(), POLLIN, 0},
+                      {beside_->rank_end.get(), POLLIN, 0},
+                      {ended ? -1 : program.exit_fd(), POLLIN, 0}};
+    // After its end what it had written is passed on, but what it left running is not waited for.
+    if (::poll(waits, 5, ended ? 0 : -1) < 0 && errno != EINTR) return "cannot wait for it";
+    if (waits[2].revents != 0) return "the person is gone";
+    if (waits[3].revents != 0) return "its rank has ended";
+    const bool has_output = waits[0].revents != 0 || waits[1].revents != 0;
+    if (ended && !has_output) return "";
+    if (waits[0].revents != 0 && !Pass(program.out(), false, out_open)) return "the call is over";
+    if (waits[1].revents != 0 && !Pass(program.err(), true, err_open)) return "the call is over";
+    ended |= waits[4].revents != 0;
+  }
+}
+
+bool ExecCall::Pass(int fd, bool is_stderr, bool& is_open) {
+  std::string piece(kPieceBytes, '\0');
+  const ssize_t got = ::read(fd, piece.data(), piece.size());
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return true;
+  if (got <= 0) {  // a terminal's end is an error, EIO
+    is_open = false;
+    return true;
+  }
+  piece.resize(static_cast<size_t>(got));
+  v1::ExecOutput output;
+  if (is_stderr) {
+    output.set_stderr(std::move(piece));
+  } else {
+    output.set_stdout(std::move(piece));
+  }
+  return stream_->Write(output);
+}
+
+void ExecCall::SayEnd(v1::ExecEnd end) {
+  v1::ExecOutput output;
+  *output.mutable_end() = std::move(end);
+  stream_->Write(output);
+}
+
+void ExecCall::TakeInput() {
+  std::shared_ptr<ExecProgram> program;
+  {
+    MutexLock lock(mutex_);
+    while (program_ == nullptr && !over_) changed_.Wait(mutex_);
+    if (over_) return;
+    taking_ = true;
+    program = program_;
+  }
+  v1::ExecInput input;
+  while (stream_->Read(&input)) {
+    if (!input.stdin().empty()) program->Write(input.stdin());
+    if (input.stdin_end()) program->EndInput();
+    if (input.has_resize()) program->Resize(input.resize());
+  }
+  ::eventfd_write(gone_.get(), 1);
+  MutexLock lock(mutex_);
+  taking_ = false;
+  changed_.NotifyAll();
+}
+
+void ExecCall::AwaitInputsEnd() {
+  MutexLock lock(mutex_);
+  over_ = true;
+  program_ = nullptr;
+  changed_.NotifyAll();
+  while (taking_) changed_.Wait(mutex_);
+}
+
+}  // namespace muster::worker
