@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/cluster.h"
@@ -154,6 +155,58 @@ TEST_F(ResumeFromTrainer, ASecondJobTrainsOnFromTheFirstOnesStep) {
                                      " (third) cannot go on from the checkpoint of "
                                      "job ",
                                      first, " (first) of step 40")));
+}
+
+// As from another cluster: the folder was copied, and no job here has it.
+TEST_F(ResumeFromTrainer, AnImportedCheckpointIsOneToGoOnFrom) {
+  const uint64_t first = cluster_.Submit(Job("first", 40));
+  ASSERT_EQ(cluster_.WaitForEnd(first), "SUCCEEDED");
+  const std::string copy = cluster_.Path("copied");
+  std::filesystem::copy(Folder(first), copy);
+
+  const ProcessResult imported =
+      cluster_.Cli({"ckpt", "import", copy, "--name", "elsewhere", "--set", "tags.from=there"});
+  EXPECT_EQ(imported.exit_code, 2) << "it takes no job file's keys";
+  const ProcessResult done = cluster_.Cli({"ckpt", "import", copy, "--name", "elsewhere"});
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("whole: step 40 of job 1 (first) elsewhere\n"));
+  EXPECT_THAT(done.out, HasSubstr("committed as step 40\n"));
+  EXPECT_TRUE(WaitUntil(kPatience, [&] {
+    return cluster_.Cli({"ckpt", "ls", "elsewhere"}).out.find("VERIFIED") != std::string::npos;
+  }));
+  const uint64_t second = cluster_.Submit(Job("second", 60), {"--resume-from", "elsewhere@40"});
+  EXPECT_EQ(cluster_.WaitForEnd(second), "SUCCEEDED");
+  EXPECT_EQ(FirstStep(second, 0), 40);
+  EXPECT_EQ(Number(Summary(second), "step"), 60);
+
+  // One byte of the copy is not what its manifest says.
+  {
+    std::fstream model(copy + "/model.safetensors", std::ios::in | std::ios::out);
+    model.seekp(-1, std::ios::end);
+    model.put('!');
+  }
+  const ProcessResult broken = cluster_.Cli({"ckpt", "import", copy});
+  EXPECT_EQ(broken.exit_code, 1) << broken.out;
+  EXPECT_THAT(broken.err, HasSubstr("model.safetensors"));
+  EXPECT_EQ(cluster_.Cli({"ckpt", "ls", "import", "-o", "name"}).out, "");
+}
+
+TEST_F(ResumeFrom, WhatAnotherProgramSavedIsImportedByItsStep) {
+  const std::string file = cluster_.Path("net.pt");
+  std::ofstream(file) << "weights";
+  const ProcessResult unknown = cluster_.Cli({"ckpt", "import", file});
+  EXPECT_EQ(unknown.exit_code, 2) << unknown.err;
+  EXPECT_THAT(unknown.err, HasSubstr("give --step"));
+  const ProcessResult missing = cluster_.Cli({"ckpt", "import", cluster_.Path("nothing")});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("must be seen under this path here"));
+  ASSERT_EQ(cluster_.Cli({"ckpt", "import", file, "--step", "7", "--name", "net"}).exit_code, 0);
+  EXPECT_TRUE(WaitUntil(kPatience, [&] {
+    return cluster_.Cli({"ckpt", "ls", "net"}).out.find("VERIFIED") != std::string::npos;
+  }));
+  const ProcessResult read = cluster_.Cli({"run", "--set", "checkpoint.resume_from=net", "--", "sh",
+                                           "-c", "cat $MUSTER_RESUME/net.pt"});
+  EXPECT_EQ(read.out, "weights\n") << read.err;
 }
 
 }  // namespace

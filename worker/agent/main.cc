@@ -15,6 +15,7 @@
 #include "common/base/version.h"
 #include "common/daemon/descriptor_limit.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/command/import_command.h"
 #include "worker/agent/join/join_command.h"
 
 namespace muster::worker {
@@ -48,6 +49,10 @@ int Main(int argc, char** argv) {
     if (!text.ok()) return ExitCodeOf(text.status());
     ::fputs(text->c_str(), stdout);
     return 0;
+  }
+  if (IsImportCommand(argc, argv)) {
+    const absl::Status imported = RunImportCommand(argc, argv, PosixFileSystem());
+    return imported.ok() ? 0 : ExitCodeOf(imported);
   }
   const absl::StatusOr<AgentCommandLine> line = ParseAgentCommandLine(argc, argv);
   if (!line.ok()) return ExitCodeOf(line.status());

@@ -9,6 +9,7 @@
 #include "cli/commands/checkpoints/ckpt_control.h"
 #include "cli/commands/checkpoints/ckpt_export.h"
 #include "cli/commands/checkpoints/ckpt_gc.h"
+#include "cli/commands/checkpoints/ckpt_import.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/list_flags.h"
 #include "cli/output/text.h"
@@ -95,7 +96,7 @@ void AddCheckpointVerb(CLI::App* parent, const char* name, const char* help, con
 
 void AddCkpt(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command =
-      app.add_subcommand("ckpt", "checkpoints: list, show, verify, keep, delete, export")
+      app.add_subcommand("ckpt", "checkpoints: list, show, verify, keep, delete, import, export")
           ->require_subcommand(1);
   AddCheckpointList(command, session, verb);
   AddCheckpointVerb(command, "show", "all about one checkpoint", "CKPT", kCheckpointRefHelp,
@@ -104,6 +105,7 @@ void AddCkpt(CLI::App& app, Session& session, Verb& verb) {
                     kCheckpointRefHelp, VerifyCheckpoint, session, verb);
   AddCkptControl(*command, session, verb);
   AddCkptGc(*command, session, verb);
+  AddCkptImport(*command, session, verb);
   AddCkptExport(*command, session, verb);
 }
 

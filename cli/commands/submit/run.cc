@@ -79,6 +79,16 @@ absl::StatusOr<ExitCode> RunJob(RunFlags flags, Session& session) {
 
 }  // namespace
 
+absl::StatusOr<ExitCode> RunProgramJob(ProgramJob job, Session& session) {
+  session.globals().program = std::move(job.program);
+  RunFlags flags;
+  flags.job.name = std::move(job.name);
+  flags.job.project = std::move(job.project);
+  flags.job.pool = std::move(job.pool);
+  flags.detach = job.detach;
+  return RunJob(std::move(flags), session);
+}
+
 void AddRun(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command = app.add_subcommand(
       "run",

@@ -1,0 +1,227 @@
+#include "worker/agent/command/import_command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/base/unique_fd.h"
+#include "common/base/units.h"
+#include "common/ckpt/manifest.h"
+#include "common/ckpt/verifier.h"
+#include "worker/link/link_messages.h"
+
+namespace muster::worker {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+constexpr int kProgressParts = 10;
+constexpr size_t kMaxAnswerBytes = 64 << 10;
+
+struct ImportFlags {
+  std::string path;
+  std::optional<int64_t> step;
+};
+
+// What is to be offered, and what is said of it.
+struct Import {
+  CheckpointLine offer;
+  std::vector<std::string> files;  // in the folder `path`; empty: `path` itself
+};
+
+void Say(const std::string& line) {
+  ::printf("%s\n", line.c_str());
+  ::fflush(stdout);
+}
+
+absl::StatusOr<std::string> Variable(const char* name) {
+  const char* value = ::getenv(name);
+  if (value != nullptr && *value != '\0') return std::string(value);
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " is not set: this is run by `muster ckpt import`, as a job"));
+}
+
+absl::StatusOr<Import> ReadWithManifest(FileSystem& fs, const ImportFlags& flags) {
+  int parts = 0;
+  MUSTER_ASSIGN_OR_RETURN(
+      VerifiedCheckpoint verified,
+      ReadAndVerifyCheckpoint(fs, flags.path, "", [&](uint64_t done, uint64_t total) {
+        const int now =
+            total == 0 ? kProgressParts : static_cast<int>(done * kProgressParts / total);
+        if (now > parts) {
+          Say(absl::StrCat("reread ", HumanBytes(static_cast<double>(done)), " of ",
+                           HumanBytes(static_cast<double>(total))));
+        }
+        parts = std::max(parts, now);
+        return true;
+      }));
+  const Manifest& manifest = verified.manifest;
+  Import import;
+  import.offer.step = flags.step.value_or(manifest.step);
+  import.offer.epoch = manifest.epoch;
+  import.offer.best = manifest.best;
+  import.offer.metrics = manifest.metrics;
+  for (const ManifestFile& file : manifest.files) import.files.push_back(file.name);
+  Say(absl::StrCat("whole: step ", manifest.step, " of job ", manifest.job_id, " (",
+                   manifest.job_name, ") elsewhere"));
+  return import;
+}
+
+absl::StatusOr<Import> ReadAsItIs(const ImportFlags& flags) {
+  if (!flags.step.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flags.path, " has no ", kManifestFile, ", so that nothing tells its step: give --step"));
+  }
+  Import import;
+  import.offer.step = *flags.step;
+  std::error_code error;
+  if (stdfs::is_directory(flags.path, error)) {
+    for (const auto& entry : stdfs::directory_iterator(flags.path, error)) {
+      if (!entry.is_regular_file(error)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(flags.path, ": ", entry.path().filename().string(),
+                         " is no file; a checkpoint is a ", "file, or a folder of files"));
+      }
+      import.files.push_back(entry.path().filename().string());
+    }
+  }
+  if (error) return absl::UnavailableError(absl::StrCat(flags.path, ": ", error.message()));
+  return import;
+}
+
+// Where the agent may read it: links to the files, or copies where those cannot be.
+absl::Status Stage(const ImportFlags& flags, const Import& import, const std::string& folder) {
+  std::error_code error;
+  stdfs::create_directories(folder, error);
+  const auto put = [&](const stdfs::path& from, const stdfs::path& to) {
+    stdfs::create_hard_link(from, to, error);
+    if (error) stdfs::copy_file(from, to, error);
+  };
+  if (import.files.empty())
+    put(flags.path, stdfs::path(folder) / stdfs::path(flags.path).filename());
+  for (const std::string& file : import.files) {
+    if (!error) put(stdfs::path(flags.path) / file, stdfs::path(folder) / file);
+  }
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("cannot put ", flags.path, " into ", folder, ": ", error.message()));
+}
+
+absl::StatusOr<UniqueFd> Connect(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return absl::InvalidArgumentError(absl::StrCat("MUSTER_SOCKET is too long: ", path));
+  }
+  ::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid() ||
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot reach the agent at ", path, ": ", ::strerror(errno)));
+  }
+  return fd;
+}
+
+// The first line that comes.
+absl::StatusOr<std::string> ReadLine(const UniqueFd& fd) {
+  std::string line;
+  char c = 0;
+  while (line.size() < kMaxAnswerBytes) {
+    const ssize_t got = ::recv(fd.get(), &c, 1, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return absl::UnavailableError("the agent has closed the connection");
+    if (c == '\n') return line;
+    line.push_back(c);
+  }
+  return absl::InternalError("the agent's answer is too long");
+}
+
+// Waits until it is committed.
+absl::Status Offer(const std::string& socket, const CheckpointLine& offer) {
+  MUSTER_ASSIGN_OR_RETURN(const UniqueFd fd, Connect(socket));
+  const std::string text = Encode(RankLine(offer));
+  if (::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(text.size())) {
+    return absl::UnavailableError("the agent does not take the offer");
+  }
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(const std::string line, ReadLine(fd));
+    const absl::StatusOr<AgentLine> answer = DecodeAgentLine(line);
+    if (!answer.ok()) continue;
+    if (const auto* error = std::get_if<ErrorLine>(&*answer)) {
+      return absl::FailedPreconditionError(error->message);
+    }
+    if (std::get_if<StopLine>(&*answer) != nullptr) {
+      return absl::CancelledError("the job was stopped before the checkpoint was committed");
+    }
+    const auto* committed = std::get_if<CommittedLine>(&*answer);
+    if (committed == nullptr || committed->step != offer.step) continue;
+    if (committed->error.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError(committed->error);
+  }
+}
+
+absl::Status RunImport(const ImportFlags& flags, FileSystem& fs) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string socket, Variable("MUSTER_SOCKET"));
+  MUSTER_ASSIGN_OR_RETURN(const std::string offers, Variable("MUSTER_CHECKPOINT_DIR"));
+  std::error_code error;
+  if (!stdfs::exists(flags.path, error)) {
+    return absl::NotFoundError(absl::StrCat(
+        flags.path, " is not there on this worker; it must be seen under this path here"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const bool has_manifest,
+                          fs.Exists(absl::StrCat(flags.path, "/", kManifestFile)));
+  absl::StatusOr<Import> import = has_manifest ? ReadWithManifest(fs, flags) : ReadAsItIs(flags);
+  if (!import.ok()) return import.status();
+  const std::string staged = absl::StrCat(offers, "/import");
+  absl::Status status = fs.RemoveTree(staged);  // of an attempt that was killed
+  if (status.ok()) status = Stage(flags, *import, staged);
+  import->offer.kind = CheckpointLine::Kind::kOffer;
+  import->offer.path = staged;
+  if (status.ok()) status = Offer(socket, import->offer);
+  stdfs::remove_all(staged, error);
+  if (status.ok()) Say(absl::StrCat("committed as step ", import->offer.step));
+  return status;
+}
+
+}  // namespace
+
+bool IsImportCommand(int argc, const char* const* argv) {
+  return argc > 1 && absl::string_view(argv[1]) == "import-checkpoint";
+}
+
+absl::Status RunImportCommand(int argc, char** argv, FileSystem& fs) {
+  ImportFlags flags;
+  CLI::App app{"Imports a checkpoint, as a job.", "muster-worker"};
+  CLI::App* command = app.add_subcommand(
+      "import-checkpoint", "Offer a checkpoint to the agent that runs this: `muster ckpt import`");
+  command->add_option("path", flags.path, "A checkpoint's folder; or another one, or a file")
+      ->required();
+  command->add_option("--step", flags.step, "Its step; default: what its manifest says")
+      ->check(CLI::NonNegativeNumber);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    Say(command->help("muster-worker"));
+    return absl::OkStatus();
+  } catch (const CLI::Error& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+  return RunImport(flags, fs);
+}
+
+}  // namespace muster::worker
