@@ -130,6 +130,22 @@ void HideJobs(const Snapshot& snapshot, const MayRead& may_read, v1::WorkerInfo&
                  failures.end());
 }
 
+void AddHolders(const Snapshot& snapshot, const MayRead& may_read, const Worker& worker,
+                v1::WorkerInfo& info) {
+  for (const auto& [slot, holder] : worker.pulse.holders) {
+    v1::WorkerInfo::Holder& row = *info.add_holders();
+    row.set_slot(slot);
+    const Job* job = snapshot.FindJob(holder.job_id);
+    if (may_read != nullptr && (job == nullptr || !may_read(job->settings->project))) continue;
+    row.set_job_id(holder.job_id);
+    row.set_attempt(holder.attempt);
+    row.set_rank(holder.rank);
+    if (job == nullptr) continue;
+    row.set_job_name(job->settings->name);
+    row.set_owner(job->owner);
+  }
+}
+
 // Workers above the id that the token names.
 absl::Status FillWorkers(const Snapshot& snapshot, const v1::ListWorkersRequest& request,
                          const MayRead& may_read, v1::ListWorkersResponse& response) {
@@ -140,6 +156,7 @@ absl::Status FillWorkers(const Snapshot& snapshot, const v1::ListWorkersRequest&
     if (worker == nullptr) continue;
     v1::WorkerInfo info = ToProto(*worker);
     HideJobs(snapshot, may_read, info);
+    AddHolders(snapshot, may_read, *worker, info);
     if (!page.Take(info.ByteSizeLong())) {
       response.set_next_page_token(absl::StrCat(id - 1));
       break;

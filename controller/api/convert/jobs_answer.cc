@@ -144,7 +144,7 @@ absl::Status FillJobs(const Snapshot& snapshot, History& history,
   PageBytes bytes;
   const Candidates jobs(snapshot, states);
   ArchivedCandidates archived(history, request, states, id, most);
-  for (uint64_t here = jobs.Below(id + 1);;) {
+  for (uint64_t here = request.archived_only() ? 0 : jobs.Below(id + 1);;) {
     if (archived.Next() == 0 && archived.down_to() > here) {
       if (seen > kMaxJobsSeen) {
         response.set_next_page_token(absl::StrCat(archived.down_to() - 1));

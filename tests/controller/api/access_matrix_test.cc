@@ -351,6 +351,38 @@ TEST_F(AccessMatrixTest, ListsHoldWhatOneMayRead) {
               StatusIs(absl::StatusCode::kNotFound));
 }
 
+TEST_F(AccessMatrixTest, WhoHoldsASlotIsToldToThoseWhoMayReadTheJob) {
+  PutJob("vision", "bob");
+  AddCaller("anna", "vision", Role::kViewer);
+  AddCaller("eve", "speech", Role::kAdmin);
+  engine_.Publish([](Snapshot& s) {
+    auto worker = std::make_shared<Worker>();
+    worker->id = 1;
+    worker->name = "w1";
+    worker->facts.slots = {{0, SlotKind::kCpu, "cpu"}, {1, SlotKind::kCpu, "cpu"}};
+    worker->pulse.holders[1] = {.job_id = 1, .attempt = 2, .rank = 3};
+    s.workers.Put(1, worker);
+  });
+  const auto holder = [&](const std::string& token) {
+    grpc::ClientContext context;
+    AddToken(context, token);
+    v1::ListWorkersResponse response;
+    EXPECT_OK(FromGrpc(stub_->ListWorkers(&context, v1::ListWorkersRequest(), &response)));
+    EXPECT_EQ(response.workers(0).holders_size(), 1);
+    return response.workers(0).holders(0);
+  };
+  const v1::WorkerInfo::Holder seen = holder("of-anna");
+  EXPECT_EQ(seen.slot(), 1u);
+  EXPECT_EQ(seen.job_id(), 1u);
+  EXPECT_EQ(seen.job_name(), "digits");
+  EXPECT_EQ(seen.owner(), "bob");
+  EXPECT_EQ(seen.attempt(), 2u);
+  EXPECT_EQ(seen.rank(), 3u);
+  v1::WorkerInfo::Holder slot_alone;
+  slot_alone.set_slot(1);
+  EXPECT_EQ(holder("of-eve").SerializeAsString(), slot_alone.SerializeAsString());
+}
+
 TEST_F(AccessMatrixTest, AJobIsTheCallersWhateverTheRequestSays) {
   PutJob("vision", "bob");
   AddCaller("anna", "vision", Role::kOperator);

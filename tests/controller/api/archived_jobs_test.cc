@@ -151,9 +151,14 @@ TEST_F(ArchivedJobsTest, AreListedAmongTheOthers) {
   EXPECT_THAT(List(request), ElementsAre(6, 5, 4));
   request.add_states(v1::FAILED);
   EXPECT_THAT(List(request), ElementsAre());
+  v1::ListJobsRequest older;
+  older.set_archived_only(true);
+  older.set_page_size(2);
+  EXPECT_THAT(List(older), ElementsAre(8, 7, 5, 4, 2, 1));
   // One that was restored is as it is in memory.
   Put(Ended(4, "again"));
   EXPECT_THAT(List({}), ElementsAre(9, 8, 7, 6, 5, 4, 3, 2, 1));
+  EXPECT_THAT(List(older), ElementsAre(8, 7, 5, 2, 1));
 }
 
 TEST_F(ArchivedJobsTest, AreShownWithAllThatWasKnown) {

@@ -760,6 +760,8 @@ TEST_F(JobServiceTest, CheckpointsAndWorkersAreListed) {
   ASSERT_EQ(workers.workers_size(), 1);
   EXPECT_EQ(workers.workers(0).slots_used(), 1u);
   EXPECT_THAT(workers.workers(0).job_ids(), ElementsAre(1));
+  ASSERT_EQ(workers.workers(0).holders_size(), 1);
+  EXPECT_EQ(workers.workers(0).holders(0).job_id(), 1u);
 }
 
 // Whatever the agent could say of it, whoever puts its marker back needs that.
