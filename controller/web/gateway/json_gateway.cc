@@ -23,6 +23,7 @@
 #include "common/rpc/token_file.h"
 #include "controller/web/gateway/query_fields.h"
 #include "controller/web/gateway/request_checks.h"
+#include "muster/v1/access_service.grpc.pb.h"
 #include "muster/v1/job_service.grpc.pb.h"
 #include "muster/v1/page_service.grpc.pb.h"
 
@@ -120,7 +121,7 @@ absl::StatusOr<Caller> CallerOf(const ServedRequest& request, const std::string&
 // One request on its way to the service.
 struct Call {
   ServedRequest request;
-  std::string name;  // of the job that the path names
+  std::string name;  // of the job, checkpoint or worker that the path names
   Caller caller;
   HttpDone done;
 };
@@ -143,6 +144,15 @@ absl::Status FillRequest(const Call& call, Request& request) {
       request.mutable_job()->set_name(call.name);
     }
   }
+  if constexpr (requires { request.set_checkpoint_id(0); }) {
+    uint64_t id = 0;
+    if (!absl::SimpleAtoi(call.name, &id)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("checkpoint ", call.name, ": a checkpoint is named by its number"));
+    }
+    request.set_checkpoint_id(id);
+  }
+  if constexpr (requires { request.set_worker(call.name); }) request.set_worker(call.name);
   return absl::OkStatus();
 }
 
@@ -194,13 +204,19 @@ Forward To(Stub* stub, void (Stub::*method)(grpc::ClientContext*, const Request*
 class JsonGateway::Routes {
  public:
   explicit Routes(std::shared_ptr<grpc::Channel> channel)
-      : jobs_(v1::JobService::NewStub(channel)), page_(v1::PageService::NewStub(channel)) {
+      : jobs_(v1::JobService::NewStub(channel)),
+        page_(v1::PageService::NewStub(channel)),
+        access_(v1::AccessService::NewStub(channel)) {
     using Jobs = v1::JobService::StubInterface::async_interface;
     using Page = v1::PageService::StubInterface::async_interface;
     Jobs* const jobs = jobs_->async();
     Page* const page = page_->async();
+    using Access = v1::AccessService::StubInterface::async_interface;
+    Access* const access = access_->async();
     get_["version"] = To(jobs, &Jobs::GetVersion);
+    get_["whoami"] = To(access, &Access::WhoAmI);
     get_["jobs"] = To(page, &Page::FindJobs);
+    get_["history"] = To(jobs, &Jobs::ListJobs);
     get_["jobs/*"] = To(jobs, &Jobs::GetJob);
     get_["jobs/*/curves"] = To(jobs, &Jobs::QueryMetrics);
     get_["jobs/*/ledger"] = To(jobs, &Jobs::GetGoodput);
@@ -211,6 +227,8 @@ class JsonGateway::Routes {
     get_["projects"] = To(jobs, &Jobs::ListProjects);
     post_["jobs/*/cancel"] = To(jobs, &Jobs::CancelJob);
     post_["jobs/*/control"] = To(jobs, &Jobs::ControlJob);
+    post_["checkpoints/*/control"] = To(jobs, &Jobs::ControlCheckpoint);
+    post_["workers/*/cordon"] = To(jobs, &Jobs::CordonWorker);
   }
 
   void Answer(Call call) const {
@@ -230,12 +248,18 @@ class JsonGateway::Routes {
       call.done(ErrorJson(absl::UnauthenticatedError("logs need a token")));
       return;
     }
+    // The token that opens reading says nothing of who reads.
+    if (call.caller.is_stranger && route == "whoami") {
+      call.done(ErrorJson(absl::UnauthenticatedError("who you are is told by a token")));
+      return;
+    }
     found->second(std::move(call));
   }
 
  private:
   const std::unique_ptr<v1::JobService::Stub> jobs_;
   const std::unique_ptr<v1::PageService::Stub> page_;
+  const std::unique_ptr<v1::AccessService::Stub> access_;
   std::map<std::string, Forward> get_;
   std::map<std::string, Forward> post_;
 };

@@ -18,12 +18,19 @@ using ::testing::HasSubstr;
 // The services of ApiFixture behind an HTTP port.
 class JsonGatewayTest : public ApiFixture {
  protected:
+  JsonGatewayTest() {
+    auto opened = AccessControl::Open({.path = dir_ / "access.db"}, kToken, clock_);
+    EXPECT_OK(opened);
+    control_ = *std::move(opened);
+  }
+  AccessControl* access() override { return control_.get(); }
   void SetUp() override {
     ApiFixture::SetUp();
     page_ = std::make_unique<PageService>(engine_, *ingest_, *gate_);
     grpc::ServerBuilder builder;
     builder.RegisterService(jobs_.get());
     builder.RegisterService(page_.get());
+    builder.RegisterService(access_service_.get());
     behind_ = builder.BuildAndStart();
     Serve(kToken);
     engine_.Publish([](Snapshot& s) {
@@ -34,6 +41,7 @@ class JsonGatewayTest : public ApiFixture {
     behind_->Shutdown();
     http_.reset();
     ApiFixture::TearDown();
+    control_->Stop();
   }
   void Serve(std::string open_read_token) {
     http_.reset();
@@ -67,6 +75,7 @@ class JsonGatewayTest : public ApiFixture {
     return {{"Authorization", "Bearer " + token}};
   }
 
+  std::unique_ptr<AccessControl> control_;
   std::unique_ptr<PageService> page_;
   std::unique_ptr<grpc::Server> behind_;
   std::unique_ptr<JsonGateway> gateway_;
@@ -88,6 +97,8 @@ TEST_F(JsonGatewayTest, AnswersAreTheMessagesOfTheServices) {
   EXPECT_TRUE(Get("workers").body["workers"].is_array());
   EXPECT_TRUE(Get("projects").body["projects"].is_array());
   EXPECT_EQ(Get("version").body["term"], "7");
+  EXPECT_EQ(Get("history?page_size=2").body["jobs"].size(), 2u);
+  EXPECT_TRUE(Get("history?archived_only=true&states=FAILED").body["jobs"].empty());
 }
 
 TEST_F(JsonGatewayTest, WhatIsNotThereAndWhatIsWrongIsSaidInJson) {
@@ -134,6 +145,47 @@ TEST_F(JsonGatewayTest, StrangersReadNeitherLogsNorSpecs) {
   EXPECT_EQ(Get("jobs/1/logs", Bearer(kToken)).status, 200);
   EXPECT_FALSE(Get("jobs/1").body.contains("spec"));
   EXPECT_TRUE(Get("jobs/1", Bearer(kToken)).body.contains("spec"));
+}
+
+TEST_F(JsonGatewayTest, WhoATokenStandsForIsToldToWhoShowsIt) {
+  const Answer known = Get("whoami", Bearer(kToken));
+  EXPECT_EQ(known.status, 200);
+  EXPECT_NE(known.body["user"], "");
+  EXPECT_EQ(known.body["grants"][0]["project"], "*");
+  EXPECT_EQ(known.body["grants"][0]["role"], "ADMIN");
+  EXPECT_EQ(Get("whoami").status, 401);
+  EXPECT_EQ(Get("whoami", Bearer("another")).status, 401);
+}
+
+TEST_F(JsonGatewayTest, ACheckpointIsTheOneOfTheAddress) {
+  engine_.Publish([](Snapshot& s) {
+    auto checkpoint = std::make_shared<Checkpoint>();
+    checkpoint->id = 5;
+    checkpoint->job_id = 1;
+    s.checkpoints.Put(5, checkpoint);
+  });
+  const std::string pin = R"({"verb": "PIN", "user": "ann", "checkpoint_id": 6})";
+  EXPECT_EQ(Post("checkpoints/5/control", pin).status, 401);
+  EXPECT_EQ(Post("checkpoints/five/control", pin, Bearer(kToken)).status, 400);
+  EXPECT_EQ(Post("checkpoints/6/control", pin, Bearer(kToken)).status, 404);
+  EXPECT_TRUE(engine_.events().empty());
+  EXPECT_EQ(Post("checkpoints/5/control", pin, Bearer(kToken)).status, 200);
+  ASSERT_EQ(engine_.events().size(), 1u);
+  const auto control = std::get<ControlCheckpoint>(engine_.events()[0]);
+  EXPECT_EQ(control.checkpoint_id, 5u);
+  EXPECT_EQ(control.actor, "user:ann");
+}
+
+TEST_F(JsonGatewayTest, AWorkerIsTheOneOfTheAddress) {
+  const std::string drain = R"({"cordoned": true, "reason": "new fans", "worker": "other"})";
+  EXPECT_EQ(Post("workers/w1/cordon", drain).status, 401);
+  EXPECT_TRUE(engine_.events().empty());
+  EXPECT_EQ(Post("workers/w1/cordon", drain, Bearer(kToken)).status, 200);
+  ASSERT_EQ(engine_.events().size(), 1u);
+  const auto cordon = std::get<CordonWorker>(engine_.events()[0]);
+  EXPECT_EQ(cordon.worker, "w1");
+  EXPECT_TRUE(cordon.cordoned);
+  EXPECT_EQ(cordon.reason, "new fans");
 }
 
 TEST_F(JsonGatewayTest, AChangeNeedsTheTokenJsonAndTheSameOrigin) {
