@@ -64,8 +64,14 @@ class Muster:
             **{name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")},
             "HOME": str(home), "XDG_CONFIG_HOME": str(folder / "config"), "XDG_STATE_HOME": str(folder / "state"),
             "XDG_CACHE_HOME": str(folder / "cache"), "MUSTER_LOCAL_DIR": str(folder / "local")}
+        self.workers = workers
+        self.is_up = False
+        self.open()
+
+    def open(self) -> None:
+        """Up, or up again with all that was there, on another port."""
         self.is_up = True
-        self.cli("local", "up", "--any-port", "--workers", str(workers), "--bin-dir", str(BIN))
+        self.cli("local", "up", "--any-port", "--workers", str(self.workers), "--bin-dir", str(BIN))
 
     def cli(self, *words: str) -> str:
         done = subprocess.run([str(BIN / "muster"), *words], env=self.environment, capture_output=True, text=True,
@@ -80,6 +86,13 @@ class Muster:
         path = self.folder / "job.yaml"
         path.write_text(yaml)
         return int(self.json("submit", "-f", str(path), *flags)["job_id"])
+
+    def submit_as(self, token: str, yaml: str, *flags: str) -> int:
+        """By who has that token."""
+        path = self.folder / "token-of-another"
+        path.write_text(token)
+        path.chmod(0o600)
+        return self.submit(yaml, "--token-file", str(path), *flags)
 
     def submit_digits(self, name: str, epochs: int) -> int:
         return self.submit(DIGITS.replace("NAME", name).replace("EPOCHS", str(epochs)))

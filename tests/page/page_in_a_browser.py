@@ -1,21 +1,24 @@
 """The page over a real Muster: a job's curve grows, a worker is killed, a job is cancelled, by mouse and by keys, in both
-themes, on a wide and on a narrow screen, and with 10,000 jobs. Milliseconds are printed, and judge nothing.
+themes, on a wide and on a narrow screen, and with 10,000 jobs. Others than the owner see what they may, archived jobs are
+found, checkpoints are pinned and removed, a worker is drained. Milliseconds are printed, and judge nothing.
 
 With a folder as its argument it leaves a screenshot of each view there.
 """
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 
-from muster_page import ROOT, Browser, Muster, local_muster, wait_for
+from muster_page import BIN, ROOT, Browser, Muster, local_muster, wait_for
 from selenium.webdriver.common.keys import Keys
 
 AXE = (ROOT / "tests/page/axe.min.js").read_text()
 MANY = 10_000
+TESTS = BIN.parent / "tests"  # programs that are steps of tests
 PICTURES = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else None
 
 
@@ -104,6 +107,7 @@ def read_only_until_unlocked(browser: Browser, muster: Muster, job: int) -> None
     browser.js("document.querySelector('#token').select()")
     browser.keys(muster.token, Keys.TAB, "ann", Keys.ENTER)
     browser.wait_for("!document.querySelector('dialog[open]')", "the token is taken")
+    browser.wait_for("document.querySelector('#user-button').innerText.endsWith('ann')", "who one is")
     assert muster.token not in browser.js("return document.documentElement.outerHTML + location.href + "
                                           "JSON.stringify(localStorage)"), "the token is in sessionStorage alone"
 
@@ -124,6 +128,190 @@ def cancelled_from_the_page(browser: Browser, muster: Muster, job: int) -> None:
     assert muster.summary(job)["state"] == "CANCELLED"
     assert any(e["actor"] == "user:ann" for e in muster.json("show", str(job))["events"])
     print(f"job {job} was cancelled by ann from the page")
+
+
+def log_in(browser: Browser, token: str, name: str) -> None:
+    browser.click("#user-button")
+    browser.wait_for("document.querySelector('dialog[open] #token')", "the page asks for a token")
+    browser.js("document.querySelector('#token').focus()")
+    browser.keys(token, Keys.ENTER)
+    browser.wait_for(f"document.querySelector('#user-button').innerText.endsWith('{name}')", f"it is {name}")
+
+
+def log_out(browser: Browser) -> None:
+    browser.click("#user-button")
+    browser.click("#log-out")
+    browser.wait_for("document.querySelector('#user-button').innerText === 'Log in'", "nobody is logged in")
+    assert not browser.js("return sessionStorage.getItem('muster-token')"), "the token is forgotten"
+
+
+def checkpoints_are_kept_and_let_go(browser: Browser, muster: Muster, job: int) -> None:
+    """By ann, with the token of the data folder."""
+    browser.go(f"#/jobs/{job}/checkpoints")
+    browser.click('[data-verb="PIN"]')
+    browser.wait_for("document.querySelector('.tag.pinned')", "a pinned checkpoint")
+    pinned = int(browser.js("return document.querySelector('.tag.pinned').closest('tr').dataset.checkpoint"))
+    row = f'[data-checkpoint="{pinned}"]'
+    assert "kept by ann" in browser.text(row), browser.text(row)
+    assert browser.count(f'{row} [data-verb="UNPIN"]') and not browser.count(f'{row} [data-verb="REMOVE"]')
+    check_view(browser, "checkpoints-pinned")
+    browser.click(f'{row} [data-verb="UNPIN"]')  # may let it go: asks first
+    browser.wait_for("document.querySelector('dialog[open] #confirm')", "it asks first")
+    assert muster.json("ckpt", "show", str(pinned))["pinned_by"] == "user:ann"
+    browser.click("#confirm")
+    browser.wait_for(f"document.querySelector('{row} [data-verb=\"PIN\"]')", "it is pinned no more")
+    browser.click(f'{row} [data-verb="REMOVE"]')
+    browser.wait_for("document.querySelector('dialog[open] [name=force]')", "it asks first, and offers force")
+    check_view(browser, "checkpoint-remove")
+    browser.js("document.querySelector('dialog [name=force]').click()")
+    browser.click("#confirm")
+    browser.wait_for(f"document.querySelector('{row}.gone')", "a worker has deleted it")
+    assert muster.json("ckpt", "show", str(pinned))["state"] == "DELETED"
+    print(f"checkpoint {pinned} was pinned, unpinned and removed from the page")
+
+
+def a_worker_is_drained_and_undrained(browser: Browser, muster: Muster) -> None:
+    job = muster.submit("name: holder\nranks: 2\ncommand: {argv: [sleep, '1000']}\n")
+    browser.go("#/workers")
+    browser.wait_for("document.querySelectorAll('.holders li').length === 2 && [...document.querySelectorAll('.holders')]"
+                     ".every((e) => e.innerText.includes('holder'))", "who holds which slot")
+    held = sorted(browser.js("return [...document.querySelectorAll('.holders li')].map((e) => e.innerText)"))
+    assert all("slot 0" in h and str(job) in h for h in held) and "rank 0" in " ".join(held) and "rank 1" in " ".join(held), held
+    print("held:", held)
+    check_view(browser, "workers-held")
+    muster.cli("cancel", str(job))
+    name = browser.js("return document.querySelector('[data-worker]').dataset.worker")
+    row = f'[data-worker="{name}"]'
+    browser.click(f'{row} [data-verb="DRAIN"]')
+    browser.wait_for("document.querySelector('dialog[open] #reason')", "it asks why")
+    check_view(browser, "drain")
+    browser.keys("new fans", Keys.ENTER)
+    browser.wait_for(f"document.querySelector('{row}').innerText.includes('new fans')", "why it is drained")
+    worker = next(w for w in muster.json("nodes") if w["name"] == name)
+    assert worker["cordoned"] and worker["cordon_reason"] == "new fans", worker
+    browser.wait_for(f"document.querySelector('{row} .state').innerText.trim() === 'drained'", "drained, in words")
+    check_view(browser, "drained")
+    browser.click(f'{row} [data-verb="UNDRAIN"]')
+    browser.click("#confirm")
+    browser.wait_for(f"document.querySelector('{row} .state').innerText.trim() === 'ready'", "it takes jobs again")
+
+
+def a_lost_worker_is_told_by_words(browser: Browser, muster: Muster) -> None:
+    worker = muster.pid_of("worker-2")
+    browser.go("#/workers")
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        row = '[data-worker="worker-2"]'
+        browser.wait_for(f"document.querySelector('{row} .state').innerText.trim() === 'lost'", "a silent worker is lost")
+        assert "silent for" in browser.text(row), browser.text(row)
+        check_view(browser, "worker-lost")
+    finally:
+        os.kill(worker, signal.SIGCONT)
+    browser.wait_for(f"document.querySelector('{row} .state').innerText.trim() === 'ready'", "it is back")
+
+
+def states_are_told_by_words(browser: Browser) -> None:
+    """States that take minutes or a cluster to come about, drawn from answers that are changed on their way."""
+    browser.go("#/workers")
+    browser.js("""
+        const real = window.fetch;
+        window.fetch = async (path, init) => {
+          const answer = await real(path, init);
+          if (!path.includes("/workers")) return answer;
+          const body = await answer.json();
+          const worker = (name, changes) => ({ ...body.workers[0], name, ...changes });
+          const gpus = [...Array(8).keys()];
+          const held = (slot, job) => ({ slot, job_id: job, job_name: job === "0" ? "" : "gang", owner: "ann", attempt: 1, rank: slot + 8 });
+          body.workers = [
+            worker("bad", { state: "quarantined", quarantined_until_ms: String(Date.now() + 600000), quarantine_reason: "3 failures of 2 users" }),
+            worker("spot", { state: "draining" }), worker("late", { state: "suspect" }),
+            worker("shared", { slots: gpus.map((index) => ({ ...body.workers[0].slots[0], index })), slots_used: 5,
+              holders: [held(0, "7"), held(1, "7"), held(2, "7"), held(3, "7"), held(6, "0")] })];
+          return new Response(JSON.stringify(body));
+        };""")
+    browser.wait_for("document.querySelector('[data-worker=\"shared\"]')", "the changed answer")
+    for name, words in (("bad", "quarantined nothing new until 3 failures of 2 users"), ("spot", "draining machine goes away"),
+                        ("late", "suspect missed heartbeats"), ("shared", "slots 0–3: gang 7 ranks 8–11 slot 6: a job that you may not read")):
+        shown = browser.text(f'[data-worker="{name}"]')
+        assert all(word in shown for word in words.split()), shown
+    check_view(browser, "worker-states")
+    browser.driver.refresh()
+
+
+def others_see_what_they_may(browser: Browser, muster: Muster, job: int) -> None:
+    """bob reads all projects, and may change what is his own."""
+    muster.cli("user", "add", "bob")
+    muster.cli("user", "grant", "bob", "*", "user")
+    token = muster.json("token", "create", "bob", "--name", "laptop")["token"]
+    waits = muster.submit("name: waits-too\ncommand: {argv: ['true']}\n", "--hold")
+    log_out(browser)
+    log_in(browser, token, "bob")
+    browser.click("#user-button")
+    browser.wait_for("document.querySelector('dialog[open] #log-out')", "who one is")
+    told = browser.text("dialog[open]")
+    assert "laptop" in told and "all projects" in told and "user" in told, told
+    check_view(browser, "user")
+    browser.keys(Keys.ESCAPE)
+    browser.go(f"#/jobs/{waits}")
+    browser.wait_for("document.querySelector('.may-not')", "why nothing can be changed")
+    assert browser.count("[data-verb]") == 0 and "operator in project" in browser.text(".may-not"), browser.text(".may-not")
+    check_view(browser, "may-not")
+    browser.go(f"#/jobs/{job}/checkpoints")
+    browser.wait_for("document.querySelector('table.list tbody tr')", "checkpoints")
+    assert browser.count("[data-verb]") == 0, "bob may change nothing of this job"
+    browser.go("#/workers")
+    browser.wait_for("document.querySelector('[data-worker]') && document.querySelector('.may-not')", "why no worker can be drained")
+    assert browser.count("[data-verb]") == 0, "bob may drain nothing"
+    own = muster.submit_as(token, "name: of-bob\ncommand: {argv: ['true']}\n", "--hold")
+    browser.go(f"#/jobs/{own}")
+    browser.click('[data-verb="CANCEL"]')
+    browser.click("#confirm")
+    browser.wait_for("document.querySelector('.about .state.s-CANCELLED')", "bob's own job is cancelled")
+    assert any(e["actor"] == "user:bob" for e in muster.json("show", str(own))["events"])
+    muster.cli("user", "rm", "bob")
+    browser.wait_for("document.querySelector('dialog[open] #token')", "a token that was taken away asks for another")
+    check_view(browser, "token-lapsed")
+    browser.click("#log-out")
+    browser.wait_for("document.querySelector('#user-button').innerText === 'Log in'", "nobody is logged in")
+    muster.cli("cancel", str(waits))
+
+
+def archived_jobs_are_found(browser: Browser, muster: Muster, job: int) -> None:
+    points = muster.json("metrics", str(job))
+    many = muster.submit("name: array\ncommand: {argv: ['true']}\n", "--hold", "--array", "1-60")
+    muster.cli("cancel", str(many), "--array")
+    muster.close()
+    archived = int(subprocess.run([str(TESTS / "archive_ended_jobs"), str(muster.folder / "local/controller")],
+                                  capture_output=True, text=True, timeout=120, check=True).stdout)
+    assert archived > 60, archived
+    muster.open()
+    browser.url = muster.url
+    browser.go("#/jobs")
+    browser.wait_for(f"document.querySelector('.pages').innerText.includes('{archived} are archived')", "how many are archived")
+    assert browser.count("table.jobs tbody tr") == 0, "none is in memory"
+    browser.click(".pages a")
+    browser.wait_for("document.querySelectorAll('table.jobs tbody tr').length === 50", "the newest archived jobs")
+    check_view(browser, "archived")
+    browser.keys("n")
+    browser.wait_for(f"document.querySelectorAll('table.jobs tbody tr').length === {archived - 50}", "the older ones")
+    assert browser.count(f'table.jobs a[href="#/jobs/{job}"]') == 1
+    browser.keys("b")
+    browser.wait_for("document.querySelectorAll('table.jobs tbody tr').length === 50", "the newest ones again")
+    browser.click(".chip.s-SUCCEEDED")
+    browser.wait_for("document.querySelectorAll('table.jobs .s-CANCELLED').length === 0 && document.querySelector('table.jobs .s-SUCCEEDED')",
+                     "only those that succeeded")
+    browser.keys("/", "digits", Keys.ENTER)
+    browser.wait_for(f"document.querySelector('.job-head') && document.querySelector('.job-head').innerText.includes('{job}')", "by its name")
+    browser.wait_for("document.querySelectorAll('#curves canvas').length >= 2", "its curves")
+    browser.wait_for("document.querySelector('[data-attempt=\"2\"]') && document.querySelector('.ledger')", "its attempts and time")
+    assert points == muster.json("metrics", str(job))
+    check_view(browser, "archived-job")
+    browser.go(f"#/jobs/{job}/checkpoints")
+    browser.wait_for("document.querySelector('table.list tbody tr')", "its checkpoints")
+    browser.go("#/jobs?text=digits")
+    browser.click(".empty a")
+    browser.wait_for("document.querySelector('.job-head')", "what is not in memory is looked for")
+    print(f"{archived} jobs were archived, and found")
 
 
 def a_waiting_job_is_explained(browser: Browser, muster: Muster) -> None:
@@ -158,6 +346,7 @@ def keys_alone_do(browser: Browser, job: int) -> None:
     browser.keys("t")
     browser.wait_for(f"document.documentElement.dataset.theme !== '{before}'", "t flips the theme")
     browser.js("localStorage.clear()")
+    browser.driver.refresh()  # with the theme of the system again
 
 
 def it_goes_on_with_another_musterd(browser: Browser, muster: Muster) -> None:
@@ -216,9 +405,15 @@ def main() -> None:
             read_only_until_unlocked(browser, muster, job)
             spec_is_shown(browser, job)
             cancelled_from_the_page(browser, muster, job)
+            checkpoints_are_kept_and_let_go(browser, muster, job)
+            a_worker_is_drained_and_undrained(browser, muster)
+            a_lost_worker_is_told_by_words(browser, muster)
+            states_are_told_by_words(browser)
             logs_follow(browser, muster)
             a_waiting_job_is_explained(browser, muster)
             keys_alone_do(browser, job)
+            others_see_what_they_may(browser, muster, job)
+            archived_jobs_are_found(browser, muster, job)
             assert not (said := [c for c in browser.complaints() if "401" not in c]), said
             ten_thousand_jobs(browser, muster)
             it_goes_on_with_another_musterd(browser, muster)

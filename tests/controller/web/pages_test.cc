@@ -1,6 +1,7 @@
 #include <httplib.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <thread>
@@ -105,12 +106,13 @@ TEST(PageTest, WhatItsFilesNameIsThere) {
   for (const auto& [path, contents] : PageFiles()) {
     const std::string text(contents);
     if (absl::StartsWith(path, "vendor/")) continue;
-    const std::regex names(R"re((?:href|src)="(/page/[^"]*)"|from "\.{1,2}(/[^"]*)")re");
+    const std::regex names(R"re((?:href|src)="(/page/[^"]*)"|from "(\.[^"]*)")re");
+    const std::filesystem::path folder =
+        std::filesystem::path(absl::StrCat("/page/", path)).parent_path();
     for (std::sregex_iterator it(text.begin(), text.end(), names), end; it != end; ++it, ++named) {
-      const std::string below = (*it)[2];
-      const std::string file = (*it)[1].matched               ? std::string((*it)[1])
-                               : below.starts_with("/vendor") ? "/page" + below
-                                                              : "/page/src" + below;
+      const std::string file = (*it)[1].matched
+                                   ? std::string((*it)[1])
+                                   : (folder / std::string((*it)[2])).lexically_normal().string();
       const auto answer = client.Get(file);
       ASSERT_TRUE(answer) << file;
       EXPECT_EQ(answer->status, 200) << path << " names " << file;

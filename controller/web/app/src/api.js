@@ -60,7 +60,7 @@ async function call(path, init = {}, token = session.token) {
 }
 
 export const get = async (path, signal) => (await call(path, { signal })).body;
-export const checkToken = async (token) => (await call("version", {}, token)).body;
+export const whoIs = async (token) => (await call("whoami", {}, token)).body;
 export const post = async (path, body) =>
   (await call(path, {
     method: "POST",

@@ -1,10 +1,10 @@
 // The page: what is shown follows from the address (#/jobs, #/jobs/ID/TAB, #/workers, #/projects).
 import { html, render, useEffect, useRef, useState } from "../vendor/vendor.js";
-import { useAnswer, useSession } from "./api.js";
-import { TokenDialog } from "./changes.js";
+import { useAnswer } from "./api.js";
 import { Job, kTabs } from "./job.js";
 import { Jobs } from "./jobs.js";
 import { Announcer, Dialog } from "./parts.js";
+import { nameOf, UserDialog, useUser } from "./user.js";
 import { Projects, Workers } from "./workers.js";
 
 const kPlaces = [["jobs", "Jobs", "j"], ["workers", "Workers", "w"], ["projects", "Projects", "p"]];
@@ -63,7 +63,7 @@ function moveRow(by) {
   rows[Math.max(0, Math.min(rows.length - 1, at < 0 ? 0 : at + by))].focus();
 }
 
-function useKeys(place, flipTheme, showHelp) {
+function useKeys(flipTheme, showHelp) {
   useEffect(() => {
     let went = 0;
     const onKey = (event) => {
@@ -72,6 +72,7 @@ function useKeys(place, flipTheme, showHelp) {
         if (event.key === "Escape" && event.target.id === "search") event.target.blur();
         return;
       }
+      const place = placeOf(location.hash);  // also where it is not drawn yet
       const chord = Date.now() - went < 1500;
       went = 0;
       const target = chord && kPlaces.find(([, , key]) => key === event.key);
@@ -87,7 +88,7 @@ function useKeys(place, flipTheme, showHelp) {
       else if (event.key === "k") moveRow(-1);
       else if (event.key === "b" && pages.length) pages[0].click();
       else if (event.key === "n" && pages.length) pages[1].click();
-      else if (event.key === "u" && place.id) location.hash = "#/jobs";
+      else if (event.key === "u" && place.view === "jobs") location.hash = "#/jobs";
       else if (event.key === "t") flipTheme();
       else if (event.key === "?") showHelp();
       else if (place.id && /^[1-5]$/.test(event.key)) location.hash = `#/jobs/${place.id}/${kTabs[event.key - 1]}`;
@@ -110,10 +111,10 @@ function App() {
   const [theme, flipTheme] = useTheme();
   const [dialog, setDialog] = useState("");
   const [problem, setProblem] = useState(null);
-  const { token } = useSession();
+  const user = useUser();
   const version = useAnswer("version", 30000);
   const close = () => setDialog("");
-  useKeys(place, flipTheme, () => setDialog("help"));
+  useKeys(flipTheme, () => setDialog("help"));
   const here = `${place.view}/${place.id || ""}`;
   useEffect(() => {
     if (!place.id) document.title = `${(kPlaces.find(([v]) => v === place.view) || ["", "?"])[1]} · Muster`;
@@ -127,10 +128,10 @@ function App() {
     }
     isFirst.current = false;
   }, [here]);
-  const refused = problem && problem.status === 401;
-  useEffect(() => { if (refused) setDialog("token"); }, [refused]);
+  const refused = [problem, user.error].some((e) => e && e.status === 401);
+  useEffect(() => { if (refused) setDialog("user"); }, [refused]);
   const away = problem && (problem.status === 0 || problem.status === 503);
-  const common = { onData: setProblem };
+  const common = { onData: setProblem, user, askToken: () => setDialog("user") };
   return html`
     <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>To the content</a>
     <header class="top">
@@ -140,19 +141,19 @@ function App() {
       <span class="grow"></span>
       <span class=${away ? "live off" : "live"} role="status"><i aria-hidden="true"></i>${away ? "musterd is away" : "live"}</span>
       <span class="dim wide-only">${version.data ? version.data.version : ""}</span>
-      <button onClick=${() => setDialog("token")} id="token-button">${token ? "Unlocked" : "Read only"}</button>
+      <button onClick=${() => setDialog("user")} id="user-button">${user.me ? html`<span class="unseen">You are </span>${nameOf(user.me)}` : user.token && !user.error ? "…" : "Log in"}</button>
       <button class="plain" aria-label=${`${theme === "dark" ? "Light" : "Dark"} theme`} id="theme-button" onClick=${flipTheme}>${theme === "dark" ? "☀" : "☾"}</button>
       <button class="plain" aria-label="Keys" onClick=${() => setDialog("help")}>?</button>
     </header>
     <main id="main" tabindex="-1" key=${here}>
       ${place.view === "jobs" && !place.id && html`<${Jobs} params=${place.params} ...${common} />`}
-      ${place.view === "jobs" && place.id && html`<${Job} key=${place.id} id=${place.id} tab=${place.tab} theme=${theme} askToken=${() => setDialog("token")} ...${common} />`}
+      ${place.view === "jobs" && place.id && html`<${Job} key=${place.id} id=${place.id} tab=${place.tab} theme=${theme} ...${common} />`}
       ${place.view === "workers" && html`<${Workers} ...${common} />`}
       ${place.view === "projects" && html`<${Projects} ...${common} />`}
       ${!kPlaces.some(([v]) => v === place.view) && html`<p class="empty">Nothing is here. <a href="#/jobs">All jobs</a></p>`}
     </main>
     ${dialog === "help" && html`<${Help} onClose=${close} />`}
-    ${dialog === "token" && html`<${TokenDialog} onClose=${close} needed=${refused} />`}
+    ${dialog === "user" && html`<${UserDialog} me=${user.me} onClose=${close} needed=${refused} />`}
     <${Announcer} />`;
 }
 

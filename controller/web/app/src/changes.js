@@ -1,8 +1,9 @@
 // What a person may do to a job. Each verb asks first, and says what it will do.
 import { html, useState } from "../vendor/vendor.js";
-import { checkToken, post, session, useSession } from "./api.js";
+import { post, session } from "./api.js";
 import { hasEnded } from "./format.js";
 import { announce, Dialog } from "./parts.js";
+import { whyNotChange } from "./user.js";
 
 // By verb: its name, when it fits, what it does.
 const kVerbs = [
@@ -16,18 +17,19 @@ const kVerbs = [
 
 const requestId = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, "0")).join("");
 
-function Confirm({ job, verb, name, effect, onDone, onClose }) {
+// Who asks, for the record: musterd takes it from who has the token of its data folder alone.
+export const asker = () => session.user || "page";
+
+// Asks once more before `send(form)` makes a change. `children` are fields of the form.
+export function Confirm({ title, effect, name, isDanger, send, onDone, onClose, children }) {
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
-  const [id] = useState(requestId);  // a second try changes nothing more
   const go = async (event) => {
     event.preventDefault();
     setBusy(true);
     setError(null);
     try {
-      const user = session.user || "page";
-      if (verb === "CANCEL") await post(`jobs/${job.id}/cancel`, { user });
-      else await post(`jobs/${job.id}/control`, { user, verb, ...(verb === "REQUEUE" ? { request_id: id } : {}) });
+      await send(new FormData(event.target));
       announce(`${name}: done`);
       onDone();
       onClose();
@@ -36,51 +38,34 @@ function Confirm({ job, verb, name, effect, onDone, onClose }) {
       setBusy(false);
     }
   };
-  return html`<${Dialog} title=${`${name}: ${job.name} (${job.id})?`} onClose=${onClose}>
+  return html`<${Dialog} title=${title} onClose=${onClose}>
     <p>${effect}</p>
-    ${error && html`<p class="problem" role="alert">${error.message}</p>`}
-    <form class="actions" onSubmit=${go}>
-      <button type="button" autofocus onClick=${onClose}>Keep it as it is</button>
-      <button type="submit" id="confirm" class=${verb === "CANCEL" ? "danger" : "primary"} disabled=${busy}>${name}</button>
+    <form class="confirm" onSubmit=${go}>
+      ${children}
+      ${error && html`<p class="problem" role="alert">${error.message}</p>`}
+      <div class="actions"><button type="button" autofocus onClick=${onClose}>Keep it as it is</button>
+        <button type="submit" id="confirm" class=${isDanger ? "danger" : "primary"} disabled=${busy}>${name}</button></div>
     </form><//>`;
 }
 
-export function Changes({ job, onDone, askToken }) {
+function ConfirmVerb({ job, verb: [verb, name, , effect], onDone, onClose }) {
+  const [id] = useState(requestId);  // a second try changes nothing more
+  const user = asker();
+  const send = () => (verb === "CANCEL" ? post(`jobs/${job.id}/cancel`, { user })
+    : post(`jobs/${job.id}/control`, { user, verb, ...(verb === "REQUEUE" ? { request_id: id } : {}) }));
+  return html`<${Confirm} title=${`${name}: ${job.name} (${job.id})?`} effect=${effect} name=${name}
+    isDanger=${verb === "CANCEL"} send=${send} onDone=${onDone} onClose=${onClose} />`;
+}
+
+export function Changes({ job, user, onDone, askToken }) {
   const [open, setOpen] = useState(null);
-  const { token } = useSession();
   const fitting = kVerbs.filter(([, , fits]) => fits(job));
+  const whyNot = whyNotChange(user, job);
+  if (whyNot) return html`<p class="may-not">${whyNot}</p>`;
   if (fitting.length === 0) return null;
   return html`<div class="actions" role="group" aria-label="Change this job">
     ${fitting.map((v) => html`<button key=${v[0]} data-verb=${v[0]} class=${v[0] === "CANCEL" ? "danger" : ""}
-      onClick=${() => (token ? setOpen(v) : askToken())}>${v[1]}</button>`)}
-    ${open && html`<${Confirm} job=${job} verb=${open[0]} name=${open[1]} effect=${open[3]} onDone=${onDone} onClose=${() => setOpen(null)} />`}
+      onClick=${() => (user.token ? setOpen(v) : askToken())}>${v[1]}</button>`)}
+    ${open && html`<${ConfirmVerb} job=${job} verb=${open} onDone=${onDone} onClose=${() => setOpen(null)} />`}
   </div>`;
-}
-
-export function TokenDialog({ onClose, needed }) {
-  const [error, setError] = useState("");
-  const { token, user } = useSession();
-  const keep = async (event) => {
-    event.preventDefault();
-    const form = new FormData(event.target);
-    try {
-      await checkToken(String(form.get("token")).trim());
-      session.set(String(form.get("token")).trim(), String(form.get("user")).trim());
-      announce("Changes are unlocked");
-      onClose();
-    } catch (failed) {
-      setError(failed.status === 401 ? "musterd does not know this token." : failed.message);
-    }
-  };
-  return html`<${Dialog} title=${token ? "Changes are unlocked" : "Unlock changes"} onClose=${onClose}>
-    <p>${needed ? "This musterd shows nothing without its token." : "Without a token this page only reads."} The token is the line
-      in musterd's <code>token</code> file. It stays in this tab, and is forgotten when the tab is closed.</p>
-    <form onSubmit=${keep} class="token">
-      <label>Token <input id="token" name="token" type="password" required autofocus autocomplete="off" spellcheck="false" /></label>
-      <label>Your name, for the record <input id="user" name="user" maxlength="64" autocomplete="username" value=${user} /></label>
-      ${error && html`<p class="problem" role="alert">${error}</p>`}
-      <div class="actions">
-        ${token && html`<button type="button" onClick=${() => { session.set("", ""); onClose(); }}>Forget the token</button>`}
-        <button type="submit" class="primary" id="unlock">Unlock</button></div>
-    </form><//>`;
 }

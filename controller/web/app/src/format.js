@@ -22,13 +22,15 @@ export function duration(seconds) {
 export const ago = (ms, now = Date.now()) =>
   Number(ms) > 0 ? duration(Math.max(0, (now - Number(ms)) / 1000)) : "";
 
-export const clock = (ms) =>
-  Number(ms) > 0
-    ? new Date(Number(ms)).toLocaleString(undefined, {
-        month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
-        hour12: false,
-      })
-    : "";
+// With the year where it is not this one.
+export function clock(ms) {
+  if (!(Number(ms) > 0)) return "";
+  const time = new Date(Number(ms));
+  const year = time.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
+  return time.toLocaleString(undefined, {
+    year, month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false,
+  });
+}
 
 export function bytes(count) {
   let value = Number(count);

@@ -1,12 +1,13 @@
 // One job: where it stands, its curves and its time; why it waits; checkpoints, logs, events, spec.
-import { html, useEffect, useRef } from "../vendor/vendor.js";
+import { html, useEffect, useRef, useState } from "../vendor/vendor.js";
 import { useAnswer } from "./api.js";
 import { Changes } from "./changes.js";
-import { Curves } from "./curves.js";
-import { ago, bytes, clock, duration, hasEnded, number, percent, secondsLeft, words } from "./format.js";
-import { Logs } from "./logs.js";
+import { bytes, clock, duration, hasEnded, number, percent, secondsLeft, words } from "./format.js";
+import { Checkpoints } from "./job/checkpoints.js";
+import { Curves } from "./job/curves.js";
+import { Logs } from "./job/logs.js";
+import { Attempts, Ledger } from "./job/timeline.js";
 import { announce, Empty, Locked, Problem, Progress, State, useNow } from "./parts.js";
-import { Attempts, Ledger } from "./timeline.js";
 
 export const kTabs = ["overview", "logs", "checkpoints", "events", "spec"];
 const kPaceSamples = 60;
@@ -65,21 +66,6 @@ function Overview({ data, theme }) {
         <${Ledger} job=${job.id} isLive=${isLive} /></div></div>`;
 }
 
-function Checkpoints({ job, isLive }) {
-  const { data, error } = useAnswer(`jobs/${job}/checkpoints`, isLive ? 3000 : 0);
-  const now = useNow(5000);
-  if (!data) return html`<${Problem} error=${error} />`;
-  if (data.checkpoints.length === 0) return html`<${Empty}>No checkpoints yet.<//>`;
-  return html`<table class="list" aria-label="Checkpoints"><thead><tr><th scope="col">Step</th><th scope="col">State</th><th scope="col" class="num">Size</th>
-      <th scope="col" class="num mid">Epoch</th><th scope="col" class="num">Accuracy</th><th scope="col" class="num mid">Loss</th><th scope="col" class="num mid">Attempt</th><th scope="col" class="num">Age</th><th scope="col" class="wide-only">Folder</th></tr></thead>
-    <tbody>${data.checkpoints.map((c) => html`<tr key=${c.id} class=${c.state === "DELETED" ? "gone" : ""}>
-      <th scope="row"><span class="num">${number(c.step)}</span>${c.best && html` <span class="tag">best</span>`}<span class="dim"> ${c.id}</span>${c.message && html`<div class="why">${c.message}</div>`}</th>
-      <td><span class=${`state c-${c.state}`}><i aria-hidden="true"></i>${words(c.state)}</span></td><td class="num">${bytes(c.bytes)}</td>
-      <td class="num mid">${number(c.epoch, 3)}</td><td class="num">${number(c.validation_accuracy)}</td><td class="num mid">${number(c.validation_loss)}</td>
-      <td class="num mid">${c.attempt}</td><td class="num" title=${clock(c.created_ms)}>${ago(c.created_ms, now)}</td><td class="path wide-only">${c.path}</td></tr>`)}</tbody></table>
-    ${data.next_page_token && html`<p class="dim">Older ones: <code>muster ckpt ls ${job}</code></p>`}`;
-}
-
 function Events({ data }) {
   const events = [...data.events].reverse();
   return html`<table class="list" aria-label="Events, newest first"><thead><tr><th scope="col">Time</th><th scope="col">State</th><th scope="col" class="mid">Reason</th><th scope="col" class="mid">By</th><th scope="col">What happened</th></tr></thead>
@@ -99,8 +85,9 @@ function Spec({ data, askToken }) {
     <pre class="spec" tabindex="0" aria-label="Spec">${text}</pre>`;
 }
 
-export function Job({ id, tab, theme, askToken, onData }) {
-  const { data, error, again } = useAnswer(`jobs/${encodeURIComponent(id)}`, 2000);
+export function Job({ id, tab, theme, user, askToken, onData }) {
+  const [isOver, setIsOver] = useState(false);
+  const { data, error, again } = useAnswer(`jobs/${encodeURIComponent(id)}`, isOver ? 10000 : 2000);
   const pace = useRef({ attempt: -1, samples: [] });
   const job = data && data.summary;
   const state = job && job.state;
@@ -110,6 +97,7 @@ export function Job({ id, tab, theme, askToken, onData }) {
     if (!state) return;
     if (before.current && before.current !== state) announce(`${job.name} is ${words(state)}`);
     before.current = state;
+    setIsOver(hasEnded(state));
     document.title = `${words(state)} · ${job.name} · Muster`;
   }, [state]);
   if (!job) {
@@ -133,7 +121,7 @@ export function Job({ id, tab, theme, askToken, onData }) {
         <p class="about"><${State} state=${state} held=${job.held} />${job.phase && state === "RUNNING" && html`<span class="dim">${job.phase}</span>`}
           <span class="dim">${job.project}${job.owner ? ` · ${job.owner}` : ""} · submitted ${clock(job.submitted_ms)}${Number(job.finished_ms) > 0 ? ` · ended ${clock(job.finished_ms)}` : ""}</span></p>
         ${job.message && !(state === "PENDING" && tab === "overview") && html`<p class="why">${job.message}</p>`}</div>
-      <${Changes} job=${job} onDone=${again} askToken=${askToken} />
+      <${Changes} job=${job} user=${user} onDone=${again} askToken=${askToken} />
     </div>
     <${Problem} error=${error} />
     <${Progress} job=${job} wide=${true} />
@@ -142,7 +130,7 @@ export function Job({ id, tab, theme, askToken, onData }) {
       <a key=${t} href=${t === "overview" ? base : `${base}/${t}`} aria-current=${tab === t ? "page" : undefined}>${t}</a>`)}</nav>
     ${tab === "overview" && html`<${Overview} data=${data} theme=${theme} />`}
     ${tab === "logs" && html`<${Logs} job=${job.id} ranks=${job.ranks} attempts=${data.attempts.map((a) => a.number)} isLive=${isLive} askToken=${askToken} />`}
-    ${tab === "checkpoints" && html`<${Checkpoints} job=${job.id} isLive=${isLive} />`}
+    ${tab === "checkpoints" && html`<${Checkpoints} job=${job} user=${user} askToken=${askToken} />`}
     ${tab === "events" && html`<${Events} data=${data} />`}
     ${tab === "spec" && html`<${Spec} data=${data} askToken=${askToken} />`}`;
 }

@@ -1,7 +1,8 @@
-// The list of jobs: filters, order and pages, all in the address, so that a view can be kept and sent.
+// The list of jobs in memory: filters, order and pages, all in the address, so that a view can be kept and sent.
 import { html, useEffect, useRef, useState } from "../vendor/vendor.js";
 import { query, useAnswer } from "./api.js";
 import { ago, number, words } from "./format.js";
+import { OlderJobs } from "./older_jobs.js";
 import { announce, Empty, Problem, Progress, State, useNow } from "./parts.js";
 
 const kPage = 50;
@@ -72,6 +73,7 @@ function Filters({ filter, change, data }) {
         <button key=${s} class=${`chip s-${s}`} aria-pressed=${chosen.has(s)} onClick=${() => toggle(s)}>
           <i aria-hidden="true"></i>${words(s)} <b>${number(counts.get(s) || 0)}</b></button>`)}
     </div>
+    ${data && Number(data.archived) > 0 && html`<a class="chip" id="archived" href=${olderJobs(filter)}>archived jobs <b>${number(data.archived)}</b></a>`}
     <input id="search" type="search" placeholder="name, owner, message or id" aria-label="Find jobs"
       value=${text} onInput=${(e) => onText(e.target.value)} />
     ${data && data.projects.length > 1 && html`
@@ -90,7 +92,14 @@ function filterOf(params) {
   };
 }
 
-export function Jobs({ params, onData }) {
+// Where the archived jobs of a project are.
+const olderJobs = (filter) => `#/jobs${query({ archived: true, project: filter.project })}`;
+
+export const Jobs = ({ params, onData }) =>
+  (params.get("archived") ? html`<${OlderJobs} params=${params} onData=${onData} />`
+    : html`<${RecentJobs} params=${params} onData=${onData} />`);
+
+function RecentJobs({ params, onData }) {
   const filter = filterOf(params);
   const path = `jobs${query({ ...filter, page_size: kPage })}`;
   const { data, stale, error } = useAnswer(path, 2000);
@@ -112,7 +121,7 @@ export function Jobs({ params, onData }) {
     <${Filters} filter=${filter} change=${change} data=${shown} />
     <${Problem} error=${error} />
     ${shown.jobs.length === 0 ? html`<${Empty}>${filter.text || filter.states.length || filter.project
-        ? "No job fits these filters." : html`No jobs yet. Submit one: <code>muster submit -f job.yaml</code>`}<//>`
+        ? html`No job in memory fits these filters.${filter.text && Number(shown.archived) > 0 && html` <a href=${`#/jobs/${encodeURIComponent(filter.text)}`}>Look for an archived one of this id or name</a>`}` : html`No jobs yet. Submit one: <code>muster submit -f job.yaml</code>`}<//>`
       : html`<table class="list jobs" aria-label="Jobs"><thead><tr>${kColumns.map((c) => html`
           <${Heading} key=${c[0]} column=${c} filter=${filter} change=${change} />`)}</tr></thead>
         <tbody>${shown.jobs.map((job) => html`<${Row} key=${job.id} job=${job} now=${now} />`)}</tbody></table>`}
@@ -120,6 +129,6 @@ export function Jobs({ params, onData }) {
       <button disabled=${filter.offset === 0} onClick=${() => change({ offset: Math.max(0, filter.offset - kPage) })}>Previous</button>
       <span>${shown.matching > 0 ? `${number(filter.offset + 1)}–${number(last)} of ${number(shown.matching)}` : "0"}</span>
       <button disabled=${last >= shown.matching} onClick=${() => change({ offset: filter.offset + kPage })}>Next</button>
-      ${Number(shown.archived) > 0 && html`<span class="dim">${number(shown.archived)} older ones are archived: <code>muster ls</code> lists them</span>`}
+      ${Number(shown.archived) > 0 && last >= shown.matching && html`<a href=${olderJobs(filter)}>Older jobs: ${number(shown.archived)} are archived</a>`}
     </nav>`;
 }

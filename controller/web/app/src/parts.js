@@ -23,7 +23,7 @@ export const Bar = ({ part, label, className }) => html`
 export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
 
 export const Locked = ({ what, askToken }) => html`<p class="empty">${what} are shown to who has the token.
-  <button onClick=${askToken}>Unlock</button></p>`;
+  <button onClick=${askToken}>Log in</button></p>`;
 
 export function Problem({ error }) {
   if (!error) return null;

@@ -1,8 +1,8 @@
 // What a job's ranks print, followed. Text goes into the page as text, never as markup.
-import { html, useEffect, useRef, useState } from "../vendor/vendor.js";
-import { get, query, usePoll } from "./api.js";
-import { number } from "./format.js";
-import { Locked, Problem } from "./parts.js";
+import { html, useEffect, useRef, useState } from "../../vendor/vendor.js";
+import { get, query, usePoll } from "../api.js";
+import { number } from "../format.js";
+import { Locked, Problem } from "../parts.js";
 
 const kMostLines = 5000;  // older ones leave the page
 const kMostPages = 8;     // read in one turn

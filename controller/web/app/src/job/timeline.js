@@ -1,8 +1,8 @@
 // What became of a job's time: its attempts one below the other on one axis, and its ledger.
-import { html } from "../vendor/vendor.js";
-import { useAnswer } from "./api.js";
-import { clock, duration, hasEnded, number, percent, words } from "./format.js";
-import { Empty, useNow } from "./parts.js";
+import { html } from "../../vendor/vendor.js";
+import { useAnswer } from "../api.js";
+import { clock, duration, hasEnded, number, percent, words } from "../format.js";
+import { Empty, useNow } from "../parts.js";
 
 const kLabels = ["productive", "start", "rendezvous", "load", "save_stall", "recompute", "hang", "idle", "drain"];
 

@@ -1,8 +1,8 @@
 // A job's metrics as curves over its steps, which grow while it runs.
-import { html, uPlot, useEffect, useMemo, useRef, useState } from "../vendor/vendor.js";
-import { get, query, usePoll } from "./api.js";
-import { bytes, number } from "./format.js";
-import { Empty, Problem } from "./parts.js";
+import { html, uPlot, useEffect, useMemo, useRef, useState } from "../../vendor/vendor.js";
+import { get, query, usePoll } from "../api.js";
+import { bytes, number } from "../format.js";
+import { Empty, Problem } from "../parts.js";
 
 const kMaxPoints = 600;   // of each curve, in the first answer
 const kOverlap = 100;     // steps that are asked for once more: evaluations come late
