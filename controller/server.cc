@@ -42,7 +42,10 @@ constexpr double kBurstSeconds = 2;
 constexpr uint64_t kOwnDescriptors = 512;
 constexpr absl::Duration kStopGrace = absl::Seconds(5);
 
-ConnectionBounds BoundsOf(uint64_t connections) { return {connections, connections / 2}; }
+ConnectionBounds BoundsOf(uint64_t descriptors) {
+  const ConnectionBounds bounds{descriptors, descriptors / 2};
+  return {descriptors - bounds.leaving(), bounds.of_host};
+}
 
 std::string EndpointsPath(const Config& config) { return config.data_dir + "/endpoints.json"; }
 
@@ -244,6 +247,28 @@ void Server::OpenBackups() {
   admin_service_ = std::make_unique<AdminService>(backups_.get(), *engine_, *gate_);
 }
 
+void Server::MakeWebPages() {
+  WebOptions web{config_.data_dir, config_.series_grace, ServesUnencrypted(config_)};
+  if (backups_ != nullptr) {
+    web.backups = [this] {
+      BackupTimes times{.every = config_.backup_every};
+      if (const auto newest = backups_->newest()) times.newest = newest->manifest.finished;
+      return times;
+    };
+  }
+  if (tls_ != nullptr) web.certificate_end = [this] { return tls_->not_after(); };
+  // The gRPC ports serve before this is asked.
+  web.closed_connections = [this] {
+    const auto closed = [](const ConnectionListener& port) {
+      return port.refused() + port.displaced();
+    };
+    return std::map<std::string, uint64_t>{{"people", closed(people_->listener())},
+                                           {"workers", closed(workers_->listener())},
+                                           {"http", http_displaced_}};
+  };
+  web_ = std::make_unique<WebPages>(std::move(web), *engine_, *ingest_, families_, clock_);
+}
+
 absl::Status Server::OpenPorts() {
   job_service_ = std::make_unique<JobService>(
       *engine_, *ingest_, *gate_, clock_, config_.checkpoint_root,
@@ -261,21 +286,14 @@ absl::Status Server::OpenPorts() {
   worker_service_ =
       std::make_unique<WorkerService>(*engine_, *ingest_, *worker_gate_, exec_sessions_,
                                       WorkerService::kMaxStreams, check_certificate);
-  WebOptions web{config_.data_dir, config_.series_grace, ServesUnencrypted(config_)};
-  if (backups_ != nullptr) {
-    web.backups = [this] {
-      BackupTimes times{.every = config_.backup_every};
-      if (const auto newest = backups_->newest()) times.newest = newest->manifest.finished;
-      return times;
-    };
-  }
-  if (tls_ != nullptr) web.certificate_end = [this] { return tls_->not_after(); };
-  web_ = std::make_unique<WebPages>(std::move(web), *engine_, *ingest_, families_, clock_);
+  MakeWebPages();
   const uint64_t connections =
       config_.max_descriptors - std::min(config_.max_descriptors / 2, kOwnDescriptors);
   RpcServerOptions people{"people", config_.listen, kPeopleReceiveBytes, kPeopleMemoryBytes};
   RpcServerOptions workers{"workers", config_.worker_listen, kWorkerReceiveBytes,
                            kWorkerMemoryBytes};
+  gate_->OnKnown([open = people.open](const std::string& peer) { open->Know(peer); });
+  worker_gate_->OnKnown([open = workers.open](const std::string& peer) { open->Know(peer); });
   people.connections = BoundsOf(connections / 4);
   workers.connections = BoundsOf(connections - connections / 4);
   people.check = [this](absl::string_view path, absl::string_view authorization) {
@@ -321,6 +339,7 @@ absl::Status Server::OpenHttp() {
   gateway_ = std::make_unique<JsonGateway>(people_->InProcessChannel(), std::move(gateway));
   HttpServer::Options http;
   http.listen = config_.http_listen;
+  http.displaced = &http_displaced_;
   if (GuardsHttp(config_)) {
     http.identity_file = tls_->files().cert;
     MUSTER_ASSIGN_OR_RETURN(http.token, ReadTokenFile(config_.scrape_token_file));

@@ -68,6 +68,7 @@ class Server {
   WorkersToCome NewWorkers();
   absl::Status OpenEnrollment(std::function<void(const absl::Status&)> on_fatal);
   void OpenBackups();
+  void MakeWebPages();
   absl::Status OpenPorts();
   absl::Status OpenHttp();
   absl::Status WriteEndpoints();
@@ -79,6 +80,7 @@ class Server {
   Clock& clock_;
   std::string token_;  // of people
   MetricFamilies families_;
+  std::atomic<uint64_t> http_displaced_ = 0;
   std::atomic<bool> ready_ = false;
   bool stopped_ = false;
   // Destroyed from the last to the first.

@@ -6,7 +6,8 @@
 
 namespace muster {
 
-HttpDeadlines::HttpDeadlines(absl::Duration each) : each_(each), thread_([this] { Run(); }) {}
+HttpDeadlines::HttpDeadlines(absl::Duration each, size_t crowd, std::atomic<uint64_t>* displaced)
+    : each_(each), crowd_(crowd), displaced_(displaced), thread_([this] { Run(); }) {}
 
 HttpDeadlines::~HttpDeadlines() {
   {
@@ -17,9 +18,17 @@ HttpDeadlines::~HttpDeadlines() {
   thread_.join();
 }
 
-void HttpDeadlines::OnOpened(int socket) {
+void HttpDeadlines::OnOpened(int socket, const std::string& host) {
   MutexLock lock(mutex_);
   ends_[socket] = clock_.SinceBoot() + each_;
+  order_.Add(socket, host);
+  if (order_.size() > crowd_) {
+    if (displaced_ != nullptr) ++*displaced_;
+    const int next = *order_.Next();
+    ends_.erase(next);
+    order_.Remove(next);
+    (void)::shutdown(next, SHUT_RDWR);
+  }
   // With others open, one of them is due before this one.
   if (ends_.size() == 1) changed_.NotifyAll();
 }
@@ -27,6 +36,7 @@ void HttpDeadlines::OnOpened(int socket) {
 void HttpDeadlines::OnClosing(int socket) {
   MutexLock lock(mutex_);
   ends_.erase(socket);
+  order_.Remove(socket);
 }
 
 void HttpDeadlines::Run() {
@@ -41,6 +51,7 @@ void HttpDeadlines::Run() {
       }
       // The server finds it shut down, calls OnClosing, and closes the socket itself.
       (void)::shutdown(it->first, SHUT_RDWR);
+      order_.Remove(it->first);
       it = ends_.erase(it);
     }
     if (next == absl::InfiniteDuration()) {

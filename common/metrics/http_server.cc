@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 #include <unistd.h>
@@ -46,6 +48,15 @@ MHD_Result AddToQuery(void* query, MHD_ValueKind, const char* key, const char* v
   return MHD_YES;
 }
 
+// As a number; empty: it is of neither IPv4 nor IPv6.
+std::string HostOf(const sockaddr* address) {
+  const socklen_t size =
+      address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  char host[NI_MAXHOST] = "";
+  (void)::getnameinfo(address, size, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
+  return host;
+}
+
 void DeleteText(void* text) { delete static_cast<std::string*>(text); }
 
 MHD_Result Send(MHD_Connection* connection, ServedResponse response) {
@@ -87,7 +98,7 @@ class HttpServer::Impl {
       : options_(options),
         handlers_(std::move(handlers)),
         folders_(std::move(folders)),
-        deadlines_(options.timeout) {}
+        deadlines_(options.timeout, options.max_connections * 3 / 4, options.displaced) {}
 
   ~Impl() { Stop(); }
 
@@ -279,7 +290,9 @@ class HttpServer::Impl {
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     HttpDeadlines& deadlines = static_cast<Impl*>(self)->deadlines_;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-      deadlines.OnOpened(info->connect_fd);
+      const MHD_ConnectionInfo* from =
+          MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+      deadlines.OnOpened(info->connect_fd, HostOf(from->client_addr));
     } else {
       deadlines.OnClosing(info->connect_fd);
     }

@@ -10,7 +10,9 @@
 
 #include <prometheus/collectable.h>
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -54,9 +56,11 @@ struct HttpFolder {
 class HttpServer {
  public:
   struct Options {
-    std::string listen = "127.0.0.1:0";          // HOST:PORT, [IPv6]:PORT; port 0: a free one
-    int threads = 2;                             // each serves its share of the connections
-    size_t max_connections = 256;                // more wait in the kernel's backlog
+    std::string listen = "127.0.0.1:0";  // HOST:PORT, [IPv6]:PORT; port 0: a free one
+    int threads = 2;                     // each serves its share of the connections
+    // More wait in the kernel's backlog. From three quarters of it on one ends for each that comes:
+    // the oldest of the address that has most.
+    size_t max_connections = 256;
     size_t max_per_peer = 64;                    // of one address; more are closed at once
     size_t max_head_bytes = 16 << 10;            // memory for the heads of request and response;
                                                  // a longer request gets 431
@@ -69,6 +73,8 @@ class HttpServer {
     // for what they want themselves.
     std::string token = {};
     std::set<std::string> open_paths = {};
+    // Not null: counts the connections that ended for others; outlives the server.
+    std::atomic<uint64_t>* displaced = nullptr;
   };
 
   // Binds, and serves `handlers` by exact path, and what lies below each of `folders` ("/api/");

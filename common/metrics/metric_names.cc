@@ -47,6 +47,7 @@ const std::vector<const MetricDef*>& ControllerMetrics() {
                                         &metric::kAutoscaleFailing,
                                         &metric::kAutoscaleFailuresTotal,
                                         &metric::kControllerInsecure,
+                                        &metric::kClosedConnectionsTotal,
                                         &metric::kControllerHeld,
                                         &metric::kControllerCertificateExpiry,
                                         &metric::kRpcRequestsTotal,

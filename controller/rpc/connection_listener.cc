@@ -18,8 +18,10 @@
 namespace muster::controller {
 namespace {
 
-// How long nothing is taken when the process or the machine has no descriptor left.
-constexpr int kPauseMilliseconds = 100;
+// How long nothing is taken when the process or the machine has no descriptor left, and when
+// connections that were told to go have not gone yet.
+constexpr absl::Duration kShortagePause = absl::Milliseconds(100);
+constexpr absl::Duration kLeavingPause = OpenConnections::kSweepLeavingEvery;
 constexpr absl::Duration kComplainEvery = absl::Minutes(1);
 // Fewer are not swept before a bound is reached.
 constexpr size_t kSweepFrom = 64;
@@ -49,17 +51,19 @@ bool IsShortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-std::string HostOf(const sockaddr_storage& address, socklen_t size) {
+OpenConnections::Peer PeerOf(const sockaddr_storage& address, socklen_t size) {
   char host[NI_MAXHOST] = "";
-  (void)::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, nullptr,
-                      0, NI_NUMERICHOST);
-  return host;
+  char port[NI_MAXSERV] = "";
+  (void)::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, port,
+                      sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+  return {host, port};
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
-    const char* name, const std::string& listen, ConnectionBounds bounds) {
+    const char* name, const std::string& listen, ConnectionBounds bounds,
+    std::shared_ptr<OpenConnections> open) {
   absl::StatusOr<TcpListener> listener = ListenTcp(listen);
   if (!listener.ok()) return listener.status();
   UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -67,7 +71,7 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
     return absl::FailedPreconditionError(absl::StrCat("eventfd: ", ::strerror(errno)));
   }
   return std::unique_ptr<ConnectionListener>(
-      new ConnectionListener(name, *std::move(listener), std::move(wake), bounds));
+      new ConnectionListener(name, *std::move(listener), std::move(wake), bounds, std::move(open)));
 }
 
 ConnectionListener::~ConnectionListener() { Stop(); }
@@ -87,50 +91,69 @@ void ConnectionListener::Stop() {
 }
 
 void ConnectionListener::Run() {
-  bool paused = false;
+  absl::Duration pause;
   while (true) {
+    const bool paused = pause > absl::ZeroDuration();
     std::array<pollfd, 2> fds = {pollfd{.fd = wake_.get(), .events = POLLIN, .revents = 0},
                                  pollfd{.fd = listener_.fd.get(), .events = POLLIN, .revents = 0}};
-    (void)::poll(fds.data(), paused ? 1 : 2, paused ? kPauseMilliseconds : -1);
+    (void)::poll(fds.data(), paused ? 1 : 2,
+                 paused ? static_cast<int>(absl::ToInt64Milliseconds(pause)) : -1);
     if (fds[0].revents != 0) return;
-    paused = !TakeOne();
+    pause = TakeOne();
   }
 }
 
-bool ConnectionListener::TakeOne() {
+absl::Duration ConnectionListener::TakeOne() {
+  if (open_->leaving() >= bounds_.leaving()) {
+    open_->Sweep(RealClock().SinceBoot());
+    if (open_->leaving() >= bounds_.leaving()) return kLeavingPause;
+  }
   sockaddr_storage address = {};
   socklen_t size = sizeof address;
   UniqueFd connection(::accept4(listener_.fd.get(), reinterpret_cast<sockaddr*>(&address), &size,
                                 SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (connection.valid()) {
-    Admit(std::move(connection), HostOf(address, size));
-    return true;
+    Admit(std::move(connection), PeerOf(address, size));
+    return absl::ZeroDuration();
   }
   const int error = errno;
-  if (error == EAGAIN || error == EWOULDBLOCK || IsOfThePeer(error)) return true;
+  if (error == EAGAIN || error == EWOULDBLOCK || IsOfThePeer(error)) return absl::ZeroDuration();
   MUSTER_CHECK(IsShortage(error), "a listening socket can no longer be accepted from");
   ++failed_;
   Complain("no_connection_taken",
            absl::StrCat(::strerror(error), ": who connects waits until others have closed"));
-  return false;
+  return kShortagePause;
 }
 
-void ConnectionListener::Admit(UniqueFd connection, const std::string& host) {
+bool ConnectionListener::HasRoomFor(const std::string& host) {
+  const auto host_is_full = [&] { return open_->FromHost(host) >= bounds_.of_host; };
   const auto full = [&] {
-    return open_.size() >= bounds_.all || open_.FromHost(host) >= bounds_.of_host;
+    return host_is_full() || open_->size() - open_->leaving() >= bounds_.all;
   };
-  if (full() || open_.size() >= std::max(kSweepFrom, 2 * swept_at_)) {
-    open_.Sweep(RealClock().SinceBoot());
-    swept_at_ = open_.size();
+  if (full() || open_->size() >= std::max(kSweepFrom, 2 * swept_at_)) {
+    open_->Sweep(RealClock().SinceBoot());
+    swept_at_ = open_->size();
   }
-  if (full()) {
+  if (!full()) return true;
+  if (!open_->MakeRoom(host_is_full() ? host : "")) return false;
+  ++displaced_;
+  return true;
+}
+
+void ConnectionListener::Admit(UniqueFd connection, const OpenConnections::Peer& peer) {
+  const uint64_t displaced = displaced_;
+  const bool taken = HasRoomFor(peer.host);
+  if (!taken || displaced_ != displaced) {
+    Complain(taken ? "connection_displaced" : "connection_refused",
+             absl::StrCat("of ", open_->size(), " open connections ", open_->FromHost(peer.host),
+                          " are from ", peer.host, "; ", bounds_.all, " and ", bounds_.of_host,
+                          " may be"));
+  }
+  if (!taken) {
     ++refused_;
-    Complain("connection_refused", absl::StrCat(host, ": ", open_.FromHost(host), " of ",
-                                                open_.size(), " open connections are its own; ",
-                                                bounds_.of_host, " and ", bounds_.all, " may be"));
     return;
   }
-  open_.Add(connection.get(), host);
+  open_->Add(connection.get(), peer);
   serve_(listener_.fd.get(), std::move(connection));
 }
 

@@ -22,9 +22,14 @@
 
 namespace muster::controller {
 
+// Open at a time. Beyond them one that comes takes the place of one over which nobody has made a
+// call yet who may (open_connections.h says of which); where there is none it is closed at once.
 struct ConnectionBounds {
-  size_t all = 1024;     // open at a time; what comes beyond that is closed at once
-  size_t of_host = 512;  // likewise, from one address
+  size_t all = 1024;
+  size_t of_host = 512;  // from one address
+
+  // So many more may be leaving, until gRPC has closed them.
+  size_t leaving() const { return 1 + all / 8; }
 };
 
 class ConnectionListener {
@@ -32,11 +37,12 @@ class ConnectionListener {
   // Takes over the descriptor, which does not block; on the listener's thread.
   using Serve = std::function<void(int listener_fd, UniqueFd connection)>;
 
-  // Binds; nothing is taken before Start. `name` is for the log and outlives the listener. The
+  // Binds; nothing is taken before Start. `name` is for the log and outlives the listener; `open`,
+  // which is not null, is shared with who tells it of which connections the callers are known. The
   // codes of ListenTcp.
-  static absl::StatusOr<std::unique_ptr<ConnectionListener>> Listen(const char* name,
-                                                                    const std::string& listen,
-                                                                    ConnectionBounds bounds);
+  static absl::StatusOr<std::unique_ptr<ConnectionListener>> Listen(
+      const char* name, const std::string& listen, ConnectionBounds bounds,
+      std::shared_ptr<OpenConnections> open);
   ~ConnectionListener();  // stops
   ConnectionListener(const ConnectionListener&) = delete;
   ConnectionListener& operator=(const ConnectionListener&) = delete;
@@ -46,18 +52,27 @@ class ConnectionListener {
   void Stop();
 
   const std::string& address() const { return listener_.address; }  // HOST:PORT as bound
-  // Since the start: closed since there were too many; not taken since descriptors ran out.
+  // Since the start: closed at once since there were too many; closed for others; not taken since
+  // descriptors ran out.
   uint64_t refused() const { return refused_; }
+  uint64_t displaced() const { return displaced_; }
   uint64_t failed() const { return failed_; }
 
  private:
-  ConnectionListener(const char* name, TcpListener listener, UniqueFd wake, ConnectionBounds bounds)
-      : name_(name), listener_(std::move(listener)), wake_(std::move(wake)), bounds_(bounds) {}
+  ConnectionListener(const char* name, TcpListener listener, UniqueFd wake, ConnectionBounds bounds,
+                     std::shared_ptr<OpenConnections> open)
+      : name_(name),
+        listener_(std::move(listener)),
+        wake_(std::move(wake)),
+        bounds_(bounds),
+        open_(std::move(open)) {}
 
   void Run();
-  // False: nothing can be taken for now.
-  bool TakeOne();
-  void Admit(UniqueFd connection, const std::string& host);
+  // For how long nothing can be taken.
+  absl::Duration TakeOne();
+  void Admit(UniqueFd connection, const OpenConnections::Peer& peer);
+  // Whether there is room for one more from this address, or has been made.
+  bool HasRoomFor(const std::string& host);
   // At most one line a minute.
   void Complain(const char* event, const std::string& why);
 
@@ -65,13 +80,14 @@ class ConnectionListener {
   TcpListener listener_;
   const UniqueFd wake_;  // readable: stop
   const ConnectionBounds bounds_;
+  const std::shared_ptr<OpenConnections> open_;
   Serve serve_;
   std::atomic<uint64_t> refused_ = 0;
+  std::atomic<uint64_t> displaced_ = 0;
   std::atomic<uint64_t> failed_ = 0;
   std::thread thread_;
 
   // Of the thread.
-  OpenConnections open_;
   size_t swept_at_ = 0;                                    // open connections after the last sweep
   absl::Duration complained_ = -absl::InfiniteDuration();  // since boot
 };

@@ -1,6 +1,15 @@
 #include "controller/rpc/open_connections.h"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
+
+#include <optional>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 
 namespace muster::controller {
 namespace {
@@ -11,34 +20,99 @@ ino_t SocketOf(int fd) {
   return ::fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;
 }
 
-}  // namespace
-
-void OpenConnections::Forget(const Row& row) {
-  const auto host = by_host_.find(row.host);
-  if (--host->second == 0) by_host_.erase(host);
+std::string TextOf(const OpenConnections::Peer& peer) {
+  // IPv4 on a socket of IPv6.
+  absl::string_view host = peer.host;
+  if (absl::StrContains(host, '.')) (void)absl::ConsumePrefix(&host, "::ffff:");
+  return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", peer.port)
+                                      : absl::StrCat(host, ":", peer.port);
 }
 
-void OpenConnections::Add(int fd, const std::string& host) {
+// The same of what gRPC writes, which escapes brackets.
+std::string TextOfGrpc(absl::string_view peer) {
+  (void)(absl::ConsumePrefix(&peer, "ipv4:") || absl::ConsumePrefix(&peer, "ipv6:"));
+  return absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}});
+}
+
+}  // namespace
+
+void OpenConnections::LeaveHostLocked(const std::string& host) {
+  const auto found = by_host_.find(host);
+  if (--found->second == 0) by_host_.erase(found);
+}
+
+bool OpenConnections::IsClosedLocked(int fd) const { return SocketOf(fd) != rows_.at(fd).socket; }
+
+void OpenConnections::ForgetLocked(int fd) {
+  const auto row = rows_.find(fd);
+  if (leaving_.erase(fd) == 0) LeaveHostLocked(row->second.host);
+  unknown_.Remove(fd);
+  const auto peer = by_peer_.find(row->second.peer);
+  if (peer != by_peer_.end() && peer->second == fd) by_peer_.erase(peer);
+  rows_.erase(row);
+}
+
+void OpenConnections::Add(int fd, const Peer& peer) {
+  MutexLock lock(mutex_);
   // The number may be that of one that was closed since the last sweep.
-  if (const auto before = rows_.find(fd); before != rows_.end()) Forget(before->second);
-  rows_[fd] = {.socket = SocketOf(fd), .host = host};
-  ++by_host_[host];
+  if (rows_.count(fd) != 0) ForgetLocked(fd);
+  const Row row{.socket = SocketOf(fd), .host = peer.host, .peer = TextOf(peer)};
+  rows_[fd] = row;
+  by_peer_[row.peer] = fd;
+  ++by_host_[row.host];
+  unknown_.Add(fd, row.host);
 }
 
 void OpenConnections::Sweep(absl::Duration now) {
-  if (now - swept_ < kSweepEvery) return;
-  swept_ = now;
-  for (auto it = rows_.begin(); it != rows_.end();) {
-    if (SocketOf(it->first) == it->second.socket) {
-      ++it;
-      continue;
+  MutexLock lock(mutex_);
+  std::vector<int> closed;
+  if (now - swept_leaving_ >= kSweepLeavingEvery) {
+    swept_leaving_ = now;
+    for (const int fd : leaving_) {
+      if (IsClosedLocked(fd)) closed.push_back(fd);
     }
-    Forget(it->second);
-    it = rows_.erase(it);
   }
+  if (now - swept_ >= kSweepEvery) {
+    swept_ = now;
+    closed.clear();
+    for (const auto& [fd, row] : rows_) {
+      if (IsClosedLocked(fd)) closed.push_back(fd);
+    }
+  }
+  for (const int fd : closed) ForgetLocked(fd);
+}
+
+void OpenConnections::Know(absl::string_view peer) {
+  const std::string text = TextOfGrpc(peer);
+  MutexLock lock(mutex_);
+  const auto found = by_peer_.find(text);
+  if (found != by_peer_.end()) unknown_.Remove(found->second);
+}
+
+bool OpenConnections::MakeRoom(const std::string& host) {
+  MutexLock lock(mutex_);
+  const std::optional<int> next = host.empty() ? unknown_.Next() : unknown_.NextOf(host);
+  if (!next.has_value()) return false;
+  unknown_.Remove(*next);
+  leaving_.insert(*next);
+  LeaveHostLocked(rows_.at(*next).host);
+  // One that gRPC has closed has left already, and its number may be another's.
+  if (!IsClosedLocked(*next)) (void)::shutdown(*next, SHUT_RDWR);
+  return true;
+}
+
+size_t OpenConnections::size() const {
+  MutexLock lock(mutex_);
+  return rows_.size();
+}
+
+size_t OpenConnections::leaving() const {
+  MutexLock lock(mutex_);
+  return leaving_.size();
 }
 
 size_t OpenConnections::FromHost(const std::string& host) const {
+  MutexLock lock(mutex_);
   const auto it = by_host_.find(host);
   return it == by_host_.end() ? 0 : it->second;
 }

@@ -63,7 +63,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
     const RpcServerOptions& options, const std::vector<grpc::Service*>& services) {
   MUSTER_RETURN_IF_ERROR(ParseHostPort(options.listen).status());
   std::unique_ptr<RpcServer> started(new RpcServer());
-  auto listener = ConnectionListener::Listen(options.name, options.listen, options.connections);
+  auto listener =
+      ConnectionListener::Listen(options.name, options.listen, options.connections, options.open);
   if (!listener.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat(options.listen, ": cannot listen here for ", options.name,

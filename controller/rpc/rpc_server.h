@@ -17,6 +17,7 @@
 #include "controller/rpc/checked_credentials.h"
 #include "controller/rpc/connection_listener.h"
 #include "controller/rpc/health_service.h"
+#include "controller/rpc/open_connections.h"
 
 namespace muster::controller {
 
@@ -34,6 +35,8 @@ struct RpcServerOptions {
   // A connection without any call for so long is closed; clients of ours then connect anew.
   absl::Duration max_idle = absl::Minutes(10);
   ConnectionBounds connections = {};
+  // Those that are open; who knows their callers tells it (OpenConnections::Know). Not null.
+  std::shared_ptr<OpenConnections> open = std::make_shared<OpenConnections>();
   ConnectionSecurity security = {};
   // Of every call but that of health; null: all may.
   CallCheck check = nullptr;

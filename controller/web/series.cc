@@ -359,6 +359,9 @@ void FillController(const Snapshot& snapshot, const SeriesInputs& inputs, Scrape
                absl::ToDoubleSeconds(inputs.backups->newest - absl::UnixEpoch()));
     series.Set(metric::kBackupIntervalSeconds, absl::ToDoubleSeconds(inputs.backups->every));
   }
+  for (const auto& [port, closed] : inputs.closed_connections) {
+    series.Set(metric::kClosedConnectionsTotal, {port}, static_cast<double>(closed));
+  }
   for (const auto& [name, bytes] : inputs.database_bytes) {
     series.Set(metric::kDatabaseBytes, {name}, static_cast<double>(bytes));
   }

@@ -34,6 +34,7 @@ struct SeriesInputs {
   EngineStats engine;
   std::map<std::string, uint64_t> database_bytes;  // by name: state, history, metrics
   uint64_t resident_bytes = 0;
+  std::map<std::string, uint64_t> closed_connections = {};   // by port: people, workers, http
   std::optional<BackupTimes> backups = std::nullopt;         // nullopt: none are made
   std::optional<absl::Time> certificate_end = std::nullopt;  // of musterd's; nullopt: no TLS
   CheckpointRules* checkpoint_rules = nullptr;  // null: the age of checkpoints is not shown

@@ -94,6 +94,7 @@ std::vector<prometheus::MetricFamily> WebPages::Collect() const {
   inputs.resident_bytes = ResidentBytes();
   if (options_.backups) inputs.backups = options_.backups();
   if (options_.certificate_end) inputs.certificate_end = options_.certificate_end();
+  if (options_.closed_connections) inputs.closed_connections = options_.closed_connections();
   inputs.checkpoint_rules = &checkpoint_rules_;
   return CollectSeries(*snapshot, inputs, families_);
 }

@@ -25,6 +25,8 @@ struct WebOptions {
   bool insecure = false;
   std::function<BackupTimes()> backups = nullptr;         // null: none are made
   std::function<absl::Time()> certificate_end = nullptr;  // of musterd's; null: no TLS
+  // By port: those that were closed because too many were open.
+  std::function<std::map<std::string, uint64_t>()> closed_connections = nullptr;
 };
 
 // Thread-safe; outlives the HTTP server. All references outlive it.

@@ -292,6 +292,8 @@ CONTROL_PLANE = Board("muster-control-plane", "Muster: control plane", "musterd:
                                    "{{method}} {{code}}"), unit="reqps"),
         line("Time of a call, mean", ("method:muster_rpc_seconds:mean5m", "{{method}}"), unit="s"),
         line("Open streams", ("sum by (method) (muster_rpc_streams)", "{{method}}")),
+        line("Connections closed, too many were open", (f"rate(muster_controller_closed_connections_total{RATE})", "{{port}}"),
+             unit="cps", description="0 but in a flood of connections."),
         line("Assignments not acknowledged", ("muster_outbox_messages", "waiting")),
         line("Assignments sent", (f"rate(muster_outbox_sent_total{RATE})", "sent"), unit="cps"),
     )),

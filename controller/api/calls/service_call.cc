@@ -92,6 +92,7 @@ absl::StatusOr<Caller> CallGate::Enter(grpc::ServerContextBase& context, absl::s
     RecordDenial(known.get(), caller.method->method, "", "", status);
     return status;
   }
+  on_known_(context.peer());
   if (caller.method->changes) MUSTER_RETURN_IF_ERROR(CanRecord());
   return caller;
 }
@@ -215,6 +216,7 @@ absl::Status CallGate::CheckCaller(const grpc::ServerContextBase& context) const
 absl::Status CallGate::Check(grpc::ServerContextBase& context) {
   const absl::Status known = CheckCaller(context);
   const absl::Duration wait = WaitOf(BucketOf(context));
+  if (known.ok()) on_known_(context.peer());
   if (wait == absl::ZeroDuration()) return known;
   context.AddTrailingMetadata(kRetryAfterKey, absl::StrCat(MillisOf(wait)));
   return TooMany(wait);

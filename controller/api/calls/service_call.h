@@ -61,6 +61,12 @@ class CallGate {
         access_(access),
         limiter_(limit) {}
 
+  // Hears of the connection ("ipv4:10.0.0.1:40312") of each call that is let in, whose caller is
+  // known then. Before the first call.
+  void OnKnown(std::function<void(const std::string& peer)> on_known) {
+    on_known_ = std::move(on_known);
+  }
+
   // ---- people ----
 
   // What can be told of a person's call from its headers: UNAUTHENTICATED; PERMISSION_DENIED: the
@@ -131,6 +137,7 @@ class CallGate {
   Clock& clock_;
   const StreamPatience patience_;
   AccessControl* const access_;
+  std::function<void(const std::string& peer)> on_known_ = [](const std::string&) {};
   Mutex mutex_;
   RateLimiter limiter_ MUSTER_GUARDED_BY(mutex_);
 };

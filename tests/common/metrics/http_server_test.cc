@@ -345,6 +345,26 @@ TEST(HttpServerTest, OneAddressHasSoManyConnections) {
   EXPECT_THAT(answer, HasSubstr("a=4;"));
 }
 
+TEST(HttpServerTest, WhenVeryManyAreOpenTheOldestGoesForEachThatComes) {
+  std::atomic<uint64_t> displaced = 0;
+  auto server = Start(
+      Echo(),
+      {.threads = 1, .max_connections = 8, .timeout = absl::Hours(1), .displaced = &displaced});
+  std::vector<std::unique_ptr<RawClient>> slow;
+  for (int i = 0; i < 20; ++i) {
+    slow.push_back(std::make_unique<RawClient>(*server));
+    EXPECT_TRUE(slow.back()->Send("GET /echo?a=1 HTTP/1.1\r\nX: "));
+    // It is taken before the next one comes.
+    while (displaced < static_cast<uint64_t>(std::max(0, i - 5))) std::this_thread::yield();
+  }
+  auto result = httplib::Client("http://" + server->address()).Get("/echo?a=2");
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->body, "a=2;");
+  EXPECT_EQ(slow.front()->ReadToEnd(), "");
+  EXPECT_TRUE(slow.back()->Send("y\r\n\r\n"));
+  EXPECT_THAT(slow.back()->ReadToEnd(), HasSubstr("a=1;"));
+}
+
 TEST(HttpServerTest, WhoConnectsWhileDescriptorsLackIsServedWhenThereAreSomeAgain) {
   // libmicrohttpd goes on in one way where it has connections, and in another where it has none.
   for (const bool has_others : {false, true}) {

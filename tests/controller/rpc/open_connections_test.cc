@@ -24,20 +24,20 @@ TEST(OpenConnectionsTest, WhatIsClosedIsForgottenAlsoWhenItsNumberIsAnothersNow)
   OpenConnections open;
   auto [a, a_peer] = Sockets();
   auto [b, b_peer] = Sockets();
-  open.Add(a.get(), "one");
-  open.Add(b.get(), "two");
+  open.Add(a.get(), {"10.0.0.1", "1"});
+  open.Add(b.get(), {"10.0.0.2", "2"});
   open.Sweep(Look(1));
   EXPECT_EQ(open.size(), 2u);
-  EXPECT_EQ(open.FromHost("one"), 1u);
+  EXPECT_EQ(open.FromHost("10.0.0.1"), 1u);
   const int number = a.get();
   a.Reset();
   auto [c, c_peer] = Sockets();
   ASSERT_EQ(c.get(), number) << "the kernel gives the lowest number that is free";
   open.Sweep(Look(2));
   EXPECT_EQ(open.size(), 1u);
-  EXPECT_EQ(open.FromHost("one"), 0u);
-  open.Add(c.get(), "two");
-  EXPECT_EQ(open.FromHost("two"), 2u);
+  EXPECT_EQ(open.FromHost("10.0.0.1"), 0u);
+  open.Add(c.get(), {"10.0.0.2", "2"});
+  EXPECT_EQ(open.FromHost("10.0.0.2"), 2u);
   b.Reset();
   c.Reset();
   open.Sweep(Look(3));
@@ -47,7 +47,7 @@ TEST(OpenConnectionsTest, WhatIsClosedIsForgottenAlsoWhenItsNumberIsAnothersNow)
 TEST(OpenConnectionsTest, AFloodCostsNoSweepForEachThatIsRefused) {
   OpenConnections open;
   auto [a, a_peer] = Sockets();
-  open.Add(a.get(), "one");
+  open.Add(a.get(), {"10.0.0.1", "1"});
   open.Sweep(Look(1));
   a.Reset();
   open.Sweep(Look(1) + absl::Milliseconds(1));
@@ -61,14 +61,52 @@ TEST(OpenConnectionsTest, ANumberThatComesAgainBeforeASweepCountsOnce) {
   OpenConnections open;
   auto [a, a_peer] = Sockets();
   const int number = a.get();
-  open.Add(number, "one");
+  open.Add(number, {"10.0.0.1", "1"});
   a.Reset();
   auto [b, b_peer] = Sockets();
   ASSERT_EQ(b.get(), number);
-  open.Add(number, "two");
+  open.Add(number, {"10.0.0.2", "2"});
   EXPECT_EQ(open.size(), 1u);
-  EXPECT_EQ(open.FromHost("one"), 0u);
-  EXPECT_EQ(open.FromHost("two"), 1u);
+  EXPECT_EQ(open.FromHost("10.0.0.1"), 0u);
+  EXPECT_EQ(open.FromHost("10.0.0.2"), 1u);
+}
+
+TEST(OpenConnectionsTest, WhoMakesRoomHasMadeNoCallAndIsOfTheAddressThatHasMost) {
+  OpenConnections open;
+  auto [a, a_peer] = Sockets();
+  auto [b, b_peer] = Sockets();
+  auto [c, c_peer] = Sockets();
+  auto [d, d_peer] = Sockets();
+  open.Add(a.get(), {"10.0.0.1", "1"});
+  open.Add(b.get(), {"10.0.0.2", "2"});
+  open.Add(c.get(), {"10.0.0.2", "3"});
+  open.Add(d.get(), {"fd00::1", "4"});
+  open.Know("ipv4:10.0.0.2:2");
+  open.Know("ipv6:%5Bfd00::1%5D:4");
+  open.Know("ipv4:10.0.0.9:1");
+  EXPECT_FALSE(open.MakeRoom("fd00::1")) << "its one is known";
+  EXPECT_TRUE(open.MakeRoom("10.0.0.2"));
+  EXPECT_EQ(open.leaving(), 1u);
+  EXPECT_EQ(open.FromHost("10.0.0.2"), 1u);
+  char byte = 0;
+  EXPECT_EQ(::recv(c_peer.get(), &byte, 1, MSG_DONTWAIT), 0) << "it was told";
+  EXPECT_TRUE(open.MakeRoom(""));
+  EXPECT_EQ(::recv(a_peer.get(), &byte, 1, MSG_DONTWAIT), 0);
+  EXPECT_FALSE(open.MakeRoom("")) << "all others are known";
+  EXPECT_EQ(open.size(), 4u);
+  a.Reset();
+  c.Reset();
+  open.Sweep(Look(1));
+  EXPECT_EQ(open.size(), 2u);
+  EXPECT_EQ(open.leaving(), 0u);
+}
+
+TEST(OpenConnectionsTest, IPv4OnASocketOfIPv6IsKnownAsGrpcWritesIt) {
+  OpenConnections open;
+  auto [a, a_peer] = Sockets();
+  open.Add(a.get(), {"::ffff:10.0.0.1", "1"});
+  open.Know("ipv4:10.0.0.1:1");
+  EXPECT_FALSE(open.MakeRoom(""));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <chrono>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/unique_fd.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_map.h"
@@ -90,6 +91,20 @@ class RpcServerTest : public ::testing::Test {
   static bool IsGreeted(int fd) {
     char byte = 0;
     return ::recv(fd, &byte, 1, 0) == 1;
+  }
+  // Whether it still is when what was sent on it has been read.
+  static bool IsOpen(int fd) {
+    char bytes[4096];
+    ssize_t got = 1;
+    while (got > 0) got = ::recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    return got < 0 && errno == EAGAIN;
+  }
+  // This end as gRPC writes it at the other.
+  static std::string PeerOf(int fd) {
+    sockaddr_in own = {};
+    socklen_t size = sizeof own;
+    EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size), 0);
+    return absl::StrCat("ipv4:127.0.0.1:", ntohs(own.sin_port));
   }
   // A call of the method of which only the headers are sent.
   absl::Status CallWithoutMessage(const std::string& method, const std::string& token) {
@@ -344,15 +359,41 @@ TEST_F(RpcServerTest, WhenDescriptorsRunOutConnectionsWaitAndAreTakenWhenThereAr
   EXPECT_OK(FromGrpc(stub_->GetVersion(&after, {}, &response)));
 }
 
+TEST_F(RpcServerTest, OneThatComesTakesThePlaceOfTheOldestWhoseCallerIsNotKnown) {
+  for (const ConnectionBounds bounds : {ConnectionBounds{3, 3}, ConnectionBounds{100, 3}}) {
+    RpcServerOptions options = options_;
+    options.connections = bounds;
+    options.open = std::make_shared<OpenConnections>();
+    Start(options);
+    std::vector<UniqueFd> open;
+    for (int i = 0; i < 3; ++i) {
+      open.push_back(Connect());
+      ASSERT_TRUE(IsGreeted(open.back().get())) << i;
+    }
+    options.open->Know(PeerOf(open[0].get()));
+    for (int i = 0; i < 5; ++i) {
+      open.push_back(Connect());
+      EXPECT_TRUE(IsGreeted(open.back().get())) << i;
+    }
+    EXPECT_EQ(server_->listener().displaced(), 5u);
+    EXPECT_EQ(server_->listener().refused(), 0u);
+    EXPECT_TRUE(IsOpen(open[0].get()));
+    for (int i = 1; i < 6; ++i) EXPECT_FALSE(IsOpen(open[i].get())) << i;
+    EXPECT_TRUE(IsOpen(open[7].get()));
+  }
+}
+
 TEST_F(RpcServerTest, ConnectionsBeyondTheirBoundAreClosedUntilOthersHaveEnded) {
   for (const ConnectionBounds bounds : {ConnectionBounds{4, 4}, ConnectionBounds{100, 4}}) {
     RpcServerOptions options = options_;
     options.connections = bounds;
+    options.open = std::make_shared<OpenConnections>();
     Start(options);
     std::vector<UniqueFd> open;
     for (int i = 0; i < 4; ++i) {
       open.push_back(Connect());
       ASSERT_TRUE(IsGreeted(open.back().get())) << i;
+      options.open->Know(PeerOf(open.back().get()));
     }
     const UniqueFd more = Connect();
     EXPECT_FALSE(IsGreeted(more.get()));

@@ -1,0 +1,175 @@
+#include "tests/integration/connection_flood.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/base/unique_fd.h"
+
+namespace muster::testing {
+namespace {
+
+// HTTP/2's preface with an empty SETTINGS frame.
+const std::string& Http2Preface() {
+  static const auto* preface = new std::string(std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") +
+                                               std::string("\0\0\0\4\0\0\0\0\0", 9));
+  return *preface;
+}
+
+SSL* NewSession() {
+  static SSL_CTX* const context = [] {
+    SSL_CTX* made = SSL_CTX_new(TLS_client_method());
+    static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
+    SSL_CTX_set_alpn_protos(made, kHttp2, sizeof kHttp2);
+    return made;
+  }();
+  SSL* session = SSL_new(context);
+  SSL_set_connect_state(session);
+  return session;
+}
+
+const std::string& ClientHello() {
+  static const auto* hello = [] {
+    SSL* session = NewSession();
+    BIO* out = BIO_new(BIO_s_mem());
+    SSL_set_bio(session, BIO_new(BIO_s_mem()), out);
+    (void)SSL_do_handshake(session);
+    char* bytes = nullptr;
+    const long size = BIO_get_mem_data(out, &bytes);
+    auto* copy = new std::string(bytes, static_cast<size_t>(size));
+    SSL_free(session);
+    return copy;
+  }();
+  return *hello;
+}
+
+}  // namespace
+
+class ConnectionFlood::Connection {
+ public:
+  explicit Connection(Kind kind) : kind_(kind) {}
+
+  void Open(int port, size_t host) {
+    fd_.Reset(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    sockaddr_in from = {};
+    from.sin_family = AF_INET;
+    from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + static_cast<uint32_t>(host));
+    const int yes = 1;  // the port is chosen when it is known where to
+    (void)::setsockopt(fd_.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
+    (void)::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from);
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    to.sin_port = htons(static_cast<uint16_t>(port));
+    (void)::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    sent_ = 0;
+    said_preface_ = false;
+    session_.reset();
+    if (kind_ == Kind::kOnlyTls || kind_ == Kind::kOnlyHttp2) {
+      session_.reset(NewSession());
+      SSL_set_fd(session_.get(), fd_.get());
+    }
+  }
+  void Close() { fd_.Reset(); }
+
+  bool IsOpen() const {
+    if (!fd_.valid()) return false;
+    char byte = 0;
+    const ssize_t got = ::recv(fd_.get(), &byte, 1, MSG_PEEK);
+    return got > 0 || (got < 0 && errno == EAGAIN);
+  }
+
+  // What the kind does each second.
+  void GoOn() {
+    switch (kind_) {
+      case Kind::kSilent:
+        return;
+      case Kind::kHalfHello:
+        return SendTo(ClientHello(), ClientHello().size() / 2);
+      case Kind::kByteEachSecond:
+        return SendTo(ClientHello(), std::min(sent_ + 1, ClientHello().size() - 1));
+      case Kind::kEndlessHeaders:
+        return Send(sent_ == 0 ? "GET /metrics HTTP/1.1\r\nHost: a\r\n" : "X-More: and more\r\n");
+      case Kind::kOnlyTls:
+      case Kind::kOnlyHttp2:
+        return Handshake();
+    }
+  }
+
+ private:
+  void Send(const std::string& text) {
+    const ssize_t put = ::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL);
+    if (put > 0) sent_ += static_cast<size_t>(put);
+  }
+  void SendTo(const std::string& text, size_t end) {
+    if (sent_ < end) Send(text.substr(sent_, end - sent_));
+  }
+  void Handshake() {
+    if (SSL_do_handshake(session_.get()) != 1) return;
+    char heard[4096];
+    while (SSL_read(session_.get(), heard, sizeof heard) > 0) {
+    }
+    if (kind_ == Kind::kOnlyTls || std::exchange(said_preface_, true)) return;
+    (void)SSL_write(session_.get(), Http2Preface().data(), static_cast<int>(Http2Preface().size()));
+  }
+
+  struct FreeSession {
+    void operator()(SSL* session) const { SSL_free(session); }
+  };
+
+  const Kind kind_;
+  UniqueFd fd_;
+  size_t sent_ = 0;
+  bool said_preface_ = false;
+  std::unique_ptr<SSL, FreeSession> session_;
+};
+
+ConnectionFlood::ConnectionFlood(int port, size_t count, size_t hosts, std::vector<Kind> kinds)
+    : port_(port), hosts_(hosts) {
+  for (size_t i = 0; i < count; ++i) {
+    connections_.push_back(std::make_unique<Connection>(kinds[i % kinds.size()]));
+  }
+  thread_ = std::thread([this] { Run(); });
+}
+
+ConnectionFlood::~ConnectionFlood() {
+  stop_ = true;
+  thread_.join();
+}
+
+void ConnectionFlood::Run() {
+  // OpenSSL writes to connections that the server has closed.
+  sigset_t broken_pipe;
+  ::sigemptyset(&broken_pipe);
+  ::sigaddset(&broken_pipe, SIGPIPE);
+  (void)::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
+  bool first = true;
+  while (!stop_) {
+    size_t open = 0;
+    for (size_t i = 0; i < connections_.size() && !stop_; ++i) {
+      Connection& one = *connections_[i];
+      if (one.IsOpen()) {
+        ++open;
+      } else {
+        if (!first) ++closed_;
+        ++connects_;
+        one.Open(port_, i % hosts_);
+      }
+      one.GoOn();
+      // The handshake's answer comes while the others have their turn.
+    }
+    first = false;
+    most_open_ = std::max<size_t>(most_open_, open);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+  for (const auto& one : connections_) one->Close();
+}
+
+}  // namespace muster::testing
