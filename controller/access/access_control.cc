@@ -252,19 +252,29 @@ absl::Status AccessControl::Store(const AccessTables& tables, const Touched& tou
   return absl::OkStatus();
 }
 
+absl::Status AccessControl::BeginOnce(bool& begun) {
+  if (begun) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(db_->Begin());
+  begun = true;
+  return absl::OkStatus();
+}
+
 absl::Status AccessControl::WriteRows(std::vector<Write>& writes, std::vector<absl::Status>& ends,
-                                      AccessTables& tables) {
+                                      AccessTables& tables, bool& begun) {
   for (size_t i = 0; i < writes.size(); ++i) {
     if (writes[i].edit != nullptr) {
       AccessTables draft = tables;
       Touched touched;
       ends[i] = writes[i].edit(draft, touched);
-      if (!ends[i].ok()) continue;
+      // Refused, or as it was before.
+      if (!ends[i].ok() || (touched.users.empty() && touched.tokens.empty())) continue;
+      MUSTER_RETURN_IF_ERROR(BeginOnce(begun));
       MUSTER_RETURN_IF_ERROR(Store(draft, touched));
       tables = std::move(draft);
-      if (touched.users.empty() && touched.tokens.empty()) continue;  // as it was before
     }
-    if (writes[i].entry.has_value()) MUSTER_RETURN_IF_ERROR(audit_->Append(*writes[i].entry));
+    if (!writes[i].entry.has_value()) continue;
+    MUSTER_RETURN_IF_ERROR(BeginOnce(begun));
+    MUSTER_RETURN_IF_ERROR(audit_->Append(*writes[i].entry));
   }
   return absl::OkStatus();
 }
@@ -275,14 +285,18 @@ void AccessControl::WriteAll(std::vector<Write> writes) {
                                  [](const Write& write) { return write.edit != nullptr; });
   auto tables = std::make_shared<AccessTables>();
   if (edits) *tables = *this->tables();
-  absl::Status status = db_->Begin();
-  if (status.ok()) {
-    status = WriteRows(writes, ends, *tables);
-    if (status.ok()) {
-      status = db_->Commit();
-    } else {
-      db_->Rollback();
+  bool begun = false;
+  absl::Status status = WriteRows(writes, ends, *tables, begun);
+  if (status.ok() && !begun) {  // nothing is to be written, whether or not there is room
+    for (size_t i = 0; i < writes.size(); ++i) {
+      if (writes[i].done != nullptr) writes[i].done(ends[i]);
     }
+    return;
+  }
+  if (begun && status.ok()) {
+    status = db_->Commit();
+  } else if (begun) {
+    db_->Rollback();
   }
   audit_->Settle(status.ok());
   const bool full = absl::IsResourceExhausted(status);

@@ -113,7 +113,8 @@ class AccessControl {
   // Writes them in one transaction, and calls who waits.
   void WriteAll(std::vector<Write> writes) MUSTER_EXCLUDES(mutex_);
   absl::Status WriteRows(std::vector<Write>& writes, std::vector<absl::Status>& ends,
-                         AccessTables& tables);
+                         AccessTables& tables, bool& begun);
+  absl::Status BeginOnce(bool& begun);
   absl::Status Store(const AccessTables& tables, const Touched& touched);
   void FlushLastUsed();
   void Fail(const absl::Status& status);

@@ -287,6 +287,13 @@ grpc::ServerUnaryReactor* AccessService::RevokeToken(grpc::CallbackServerContext
     // Of others not even whether it is there.
     const bool own = there && token->second.user == call->caller().principal->user;
     if (!own) allowed = gate_.CheckAdmin(call->caller(), object);
+    // Once revoked it stays so, and these tables are durable.
+    if (allowed.ok() && there && token->second.is_revoked()) {
+      *response->mutable_info() = ToProto(token->second);
+      call->NeedsNoRecord();
+      call->Done(allowed);
+      return call;
+    }
   }
   if (!allowed.ok()) {
     call->Done(allowed);

@@ -284,38 +284,43 @@ grpc::ServerBidiReactor<v1::SubmitJobsRequest, v1::SubmitJobsResponse>* JobServi
     grpc::CallbackServerContext* context) {
   absl::StatusOr<Caller> caller = gate_.Enter(*context, "JobService/SubmitJobs");
   absl::Status allowed = caller.status();
+  const std::string share = caller.ok() ? caller->Share() : "";
   auto stream = std::make_shared<SubmitStream>(gate_, engine_, checkpoint_root_, workers_to_come_,
                                                caller.ok() ? *std::move(caller) : Caller());
-  if (allowed.ok()) allowed = KeepUntilStop(stream);
+  if (allowed.ok()) allowed = KeepUntilStop(stream, share);
   return SubmitStream::Begin(std::move(stream), *context, watch_, allowed);
 }
 
-absl::Status JobService::KeepUntilStop(const std::shared_ptr<SubmitStream>& stream) {
+absl::Status JobService::KeepUntilStop(const std::shared_ptr<SubmitStream>& stream,
+                                       const std::string& caller) {
   MutexLock lock(mutex_);
   if (stopping_) return Stopping();
-  // Those that are gone are looked for only when there might be too many.
-  if (submit_streams_.size() >= kMaxSubmitStreams) {
-    std::erase_if(submit_streams_, [](const auto& weak) { return weak.expired(); });
-  }
+  std::erase_if(submit_streams_, [](const KeptStream& kept) { return kept.stream.expired(); });
   if (submit_streams_.size() >= kMaxSubmitStreams) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(kMaxSubmitStreams, " streams of submits are open already"));
+        absl::StrCat(kMaxSubmitStreams, " streams of submits are open already: try again"));
   }
-  submit_streams_.push_back(stream);
+  CallerShares::Place place = submit_shares_.Take(caller);
+  if (place == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(submit_shares_.share(), " streams of submits of yours are open already, of ",
+                     kMaxSubmitStreams, " in all: end some of them, or submit over one of these"));
+  }
+  submit_streams_.push_back({stream, std::move(place)});
   return absl::OkStatus();
 }
 
 void JobService::Stop() {
   pump_.Stop();
   watch_.Stop();
-  std::vector<std::weak_ptr<SubmitStream>> streams;
+  std::vector<KeptStream> streams;
   {
     MutexLock lock(mutex_);
     stopping_ = true;
     streams.swap(submit_streams_);
   }
-  for (const auto& weak : streams) {
-    if (const auto stream = weak.lock()) stream->Close(Stopping());
+  for (const KeptStream& kept : streams) {
+    if (const auto stream = kept.stream.lock()) stream->Close(Stopping());
   }
 }
 
@@ -413,7 +418,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(
   if (status.ok()) watch->EndUnless(StillAllowed(*caller, project));
   auto* reactor = JobWatch::Handover(watch, *context, watch_);
   if (status.ok()) {
-    pump_.Add(std::move(watch));
+    pump_.Add(std::move(watch), caller->Share());
   } else {
     watch->End(status);
   }
@@ -443,7 +448,7 @@ grpc::ServerWriteReactor<v1::StreamEventsResponse>* JobService::StreamEvents(
   if (status.ok()) stream->EndUnless(StillAllowed(*caller, project));
   auto* reactor = EventStream::Handover(stream, *context, watch_);
   if (status.ok()) {
-    pump_.Add(std::move(stream));
+    pump_.Add(std::move(stream), caller->Share());
   } else {
     stream->End(status);
   }
@@ -468,7 +473,7 @@ grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobService::StreamLogs(
   if (status.ok()) stream->EndUnless(StillAllowed(*caller, project));
   auto* reactor = LogStream::Handover(stream, *context, watch_);
   if (status.ok()) {
-    pump_.Add(std::move(stream));
+    pump_.Add(std::move(stream), caller->Share());
   } else {
     stream->End(status);
   }
@@ -583,7 +588,7 @@ grpc::ServerUnaryReactor* JobService::VerifyCheckpoint(grpc::CallbackServerConte
                   .done =
                       [this, call, wait](const EventResult& result) {
                         if (result.status.ok()) {
-                          pump_.Add(wait);
+                          pump_.Add(wait, call->caller().Share());
                         } else {
                           call->Done(result.status);
                         }

@@ -102,10 +102,16 @@ class JobService final : public v1::JobService::CallbackService {
                                        v1::ExplainJobResponse* response) override;
 
  private:
-  static constexpr size_t kMaxSubmitStreams = 256;
+  static constexpr size_t kMaxSubmitStreams = 256;  // of which a caller may have a quarter
 
-  // So that Stop ends it; refused when there are too many, or no more.
-  absl::Status KeepUntilStop(const std::shared_ptr<SubmitStream>& stream) MUSTER_EXCLUDES(mutex_);
+  struct KeptStream {
+    std::weak_ptr<SubmitStream> stream;
+    CallerShares::Place place;
+  };
+
+  // So that Stop ends it; refused when there are too many, of all or of `caller`, or no more.
+  absl::Status KeepUntilStop(const std::shared_ptr<SubmitStream>& stream, const std::string& caller)
+      MUSTER_EXCLUDES(mutex_);
   void AddHints(const JobNeeds& needs, Explanation& explanation) const;
   // The job that is named, if the caller may do to it what they ask.
   absl::StatusOr<const Job*> FindFor(const Caller& caller, KnownJobs& jobs, const v1::JobRef& ref);
@@ -132,7 +138,8 @@ class JobService final : public v1::JobService::CallbackService {
 
   Mutex mutex_;
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
-  std::vector<std::weak_ptr<SubmitStream>> submit_streams_ MUSTER_GUARDED_BY(mutex_);
+  CallerShares submit_shares_ MUSTER_GUARDED_BY(mutex_){kMaxSubmitStreams / 4};
+  std::vector<KeptStream> submit_streams_ MUSTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster::controller

@@ -85,6 +85,12 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
         response_.set_already_existed(true);  // the rest need not come
         return absl::OkStatus();
       }
+      place_ = upload_thread_.shares().Take(caller_.Share());
+      if (place_ == nullptr) {
+        return absl::ResourceExhaustedError(absl::StrCat(
+            "upload: ", upload_thread_.shares().share(), " of yours are under way, of ",
+            UploadStore::kMaxIncoming, " in all: wait until one has ended"));
+      }
       MUSTER_ASSIGN_OR_RETURN(incoming_,
                               upload_thread_.store().Begin(message_.sha256(), message_.bytes()));
     }
@@ -99,6 +105,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
   }
   void End(const absl::Status& status) {
     ended_ = true;
+    place_.reset();
     code_ = status.code();
     Finish(ToGrpc(status));
   }
@@ -112,6 +119,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
   std::atomic<bool> reading_ = false;  // a read is under way
   bool ended_ = false;
   v1::UploadRequest message_;
+  CallerShares::Place place_;
   std::unique_ptr<UploadStore::Incoming> incoming_;
   absl::StatusCode code_ = absl::StatusCode::kOk;
 };

@@ -11,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "controller/api/calls/caller_shares.h"
 #include "controller/api/calls/service_call.h"
 #include "controller/uploads/upload_store.h"
 #include "muster/v1/upload_service.grpc.pb.h"
@@ -43,6 +44,7 @@ class UploadThread {
 
   UploadStore& store() { return store_; }
   const UploadPatience& patience() const { return patience_; }
+  CallerShares& shares() { return shares_; }  // of uploads that are under way
   absl::Duration Now() const { return clock_.SinceBoot(); }
   void Enqueue(std::function<void()> work) MUSTER_EXCLUDES(mutex_);
   // On the thread; until Forget.
@@ -56,6 +58,7 @@ class UploadThread {
   UploadStore& store_;
   Clock& clock_;
   const UploadPatience patience_;
+  CallerShares shares_{UploadStore::kMaxIncoming / 4};
   std::set<Timed*> timed_;  // of the thread, as is the next
   absl::Duration checked_at_;
   Mutex mutex_;

@@ -31,7 +31,7 @@ class UploadStore {
  public:
   static constexpr absl::Duration kKeep = absl::Hours(1);
   static constexpr absl::Duration kKeepAlways = absl::Minutes(10);
-  static constexpr size_t kMaxIncoming = 8;
+  static constexpr size_t kMaxIncoming = 16;
   static constexpr uint64_t kPieceBytes = 256 << 10;
 
   struct Options {

@@ -37,6 +37,9 @@ struct Caller {
   const MethodRole* method = nullptr;
   std::string bucket;  // whose budget of calls it takes from; for Admit
 
+  // Whose share of what is bounded it takes: a user's, whatever their tokens and addresses. The
+  // token in the data folder is many people's, who are told apart by their address.
+  const std::string& Share() const { return principal->is_builtin() ? bucket : principal->user; }
   // Whose name jobs and records get: one's own, whatever the request says. Who has the token in
   // the data folder speaks for whom they name.
   std::string NameOr(const std::string& said) const {

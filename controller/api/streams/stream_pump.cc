@@ -1,5 +1,6 @@
 #include "controller/api/streams/stream_pump.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,28 +9,37 @@
 namespace muster::controller {
 
 StreamPump::StreamPump(Clock& clock, size_t max_pumped)
-    : clock_(clock), max_pumped_(max_pumped), thread_([this] { Run(); }) {}
+    : clock_(clock),
+      max_pumped_(max_pumped),
+      shares_(std::max<size_t>(1, max_pumped / 4)),
+      thread_([this] { Run(); }) {}
 
 StreamPump::~StreamPump() { Stop(); }
 
-void StreamPump::Add(std::shared_ptr<Pumped> pumped) {
-  absl::Status refused;
-  {
-    MutexLock lock(mutex_);
-    if (stopping_) {
-      refused = Stopping();
-    } else if (added_.size() + turning_ >= max_pumped_) {
-      refused = absl::ResourceExhaustedError(
-          absl::StrCat(max_pumped_, " watches and waits are open already: end some, or ask again"));
-    } else {
-      added_.push_back(pumped);
-    }
-  }
+void StreamPump::Add(std::shared_ptr<Pumped> pumped, const std::string& caller) {
+  const absl::Status refused = Admit({pumped, nullptr}, caller);
   if (!refused.ok()) {
     pumped->Abort(refused);
   } else {
     wake_.NotifyOne();
   }
+}
+
+absl::Status StreamPump::Admit(Entry entry, const std::string& caller) {
+  MutexLock lock(mutex_);
+  if (stopping_) return Stopping();
+  if (added_.size() + turning_ >= max_pumped_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(max_pumped_, " watches and waits are open already: end some, or ask again"));
+  }
+  entry.place = shares_.Take(caller);
+  if (entry.place == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(shares_.share(), " watches and waits of yours are open already, of ",
+                     max_pumped_, " in all: end some of them"));
+  }
+  added_.push_back(std::move(entry));
+  return absl::OkStatus();
 }
 
 void StreamPump::Stop() {
@@ -42,10 +52,10 @@ void StreamPump::Stop() {
 }
 
 void StreamPump::Run() {
-  std::vector<std::shared_ptr<Pumped>> all;
+  std::vector<Entry> all;
   absl::Duration due_at;
   while (true) {
-    std::vector<std::shared_ptr<Pumped>> fresh;
+    std::vector<Entry> fresh;
     bool stopping = false;
     {
       MutexLock lock(mutex_);
@@ -65,17 +75,17 @@ void StreamPump::Run() {
       stopping = stopping_;
     }
     if (stopping) {
-      for (auto& pumped : all) pumped->Abort(Stopping());
-      for (auto& pumped : fresh) pumped->Abort(Stopping());
+      for (Entry& entry : all) entry.pumped->Abort(Stopping());
+      for (Entry& entry : fresh) entry.pumped->Abort(Stopping());
       return;
     }
     // A new one is turned at once, the others only when their interval has passed.
     if (clock_.SinceBoot() >= due_at) {
       due_at = clock_.SinceBoot() + kInterval;
-      std::erase_if(all, [](const auto& pumped) { return !pumped->Turn(); });
+      std::erase_if(all, [](const Entry& entry) { return !entry.pumped->Turn(); });
     }
-    for (auto& pumped : fresh) {
-      if (pumped->Turn()) all.push_back(std::move(pumped));
+    for (Entry& entry : fresh) {
+      if (entry.pumped->Turn()) all.push_back(std::move(entry));
     }
   }
 }

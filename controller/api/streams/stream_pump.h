@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "controller/api/calls/caller_shares.h"
 
 namespace muster::controller {
 
@@ -32,23 +34,31 @@ class StreamPump {
   // What may wait at once: each holds a connection's stream and is looked at in each interval.
   static constexpr size_t kMaxPumped = 4096;
 
+  // Each caller may have a quarter of `max_pumped`.
   explicit StreamPump(Clock& clock, size_t max_pumped = kMaxPumped);
   ~StreamPump();  // stops
 
-  // Thread-safe. Aborts `pumped` at once after Stop (UNAVAILABLE) and while too many wait
-  // (RESOURCE_EXHAUSTED).
-  void Add(std::shared_ptr<Pumped> pumped);
+  // Thread-safe. `caller`: Caller::Share. Aborts `pumped` at once after Stop (UNAVAILABLE) and
+  // while too many wait, or too many of that caller (RESOURCE_EXHAUSTED).
+  void Add(std::shared_ptr<Pumped> pumped, const std::string& caller);
   // Aborts all, ends the thread. Idempotent.
   void Stop();
 
  private:
+  struct Entry {
+    std::shared_ptr<Pumped> pumped;
+    CallerShares::Place place;
+  };
+
+  absl::Status Admit(Entry entry, const std::string& caller) MUSTER_EXCLUDES(mutex_);
   void Run();
 
   Clock& clock_;
   const size_t max_pumped_;
+  CallerShares shares_;
   Mutex mutex_;
   CondVar wake_;
-  std::vector<std::shared_ptr<Pumped>> added_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<Entry> added_ MUSTER_GUARDED_BY(mutex_);
   size_t turning_ MUSTER_GUARDED_BY(mutex_) = 0;  // the thread's own, besides added_
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
   std::thread thread_;

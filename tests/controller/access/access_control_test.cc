@@ -170,6 +170,17 @@ TEST_F(AccessControlTest, OnAFullDiskNothingIsChanged) {
   EXPECT_OK(Verify());
 }
 
+// A flood of calls that change nothing keeps no change from the disk.
+TEST_F(AccessControlTest, WhatChangesNothingWritesNothingAndNeedsNoRoom) {
+  Open();
+  ASSERT_OK(Add("anna"));
+  const auto log_bytes = std::filesystem::file_size(dir_ / "access.db-wal");
+  for (int i = 0; i < 100; ++i) EXPECT_OK(Add("anna"));
+  EXPECT_THAT(Make("nobody", "mst_secret"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(std::filesystem::file_size(dir_ / "access.db-wal"), log_bytes);
+  EXPECT_EQ(Read().rows.size(), 1u);
+}
+
 // The token itself is in no file of the controller.
 TEST_F(AccessControlTest, NoTokenIsStored) {
   Open();

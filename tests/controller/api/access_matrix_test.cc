@@ -396,6 +396,48 @@ TEST_F(AccessMatrixTest, AJobIsTheCallersWhateverTheRequestSays) {
   EXPECT_EQ(std::get<controller::CancelJob>(engine_.events()[1]).actor, "user:bob");
 }
 
+TEST_F(AccessMatrixTest, ATokenThatWasRevokedIsRevokedAgainWithoutAWrite) {
+  AddCaller("anna", "vision", Role::kViewer);
+  v1::RevokeTokenRequest revoke;
+  revoke.set_id(1);
+  ASSERT_OK(CallAny("/muster.v1.AccessService/RevokeToken", kToken, revoke.SerializeAsString()));
+  // From here on nothing can be written.
+  control_->Stop();
+  EXPECT_OK(CallAny("/muster.v1.AccessService/RevokeToken", kToken, revoke.SerializeAsString()));
+  revoke.set_id(2);
+  EXPECT_THAT(CallAny("/muster.v1.AccessService/RevokeToken", kToken, revoke.SerializeAsString()),
+              StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(AccessMatrixTest, NobodyTakesAllStreamsOfSubmits) {
+  AddCaller("anna", "vision", Role::kUser);
+  AddCaller("bob", "vision", Role::kUser);
+  struct Call {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReaderWriter<v1::SubmitJobsRequest, v1::SubmitJobsResponse>> stream;
+  };
+  std::vector<std::unique_ptr<Call>> calls;
+  const auto begin = [&](const std::string& token) -> Call& {
+    calls.push_back(std::make_unique<Call>());
+    AddToken(calls.back()->context, token);
+    calls.back()->stream = stub_->SubmitJobs(&calls.back()->context);
+    return *calls.back();
+  };
+  // What one stream says is heard once it stands.
+  const auto stands = [](Call& call) {
+    v1::SubmitJobsRequest nonsense;
+    nonsense.add_submits();
+    v1::SubmitJobsResponse refused;
+    return call.stream->Write(nonsense) && call.stream->Read(&refused);
+  };
+  for (int i = 0; i < 64; ++i) ASSERT_TRUE(stands(begin("of-anna"))) << i;
+  EXPECT_THAT(FromGrpc(begin("of-anna").stream->Finish()),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("64 streams of submits of yours are open already, of 256")));
+  EXPECT_TRUE(stands(begin("of-bob")));
+  for (const auto& call : calls) call->context.TryCancel();
+}
+
 TEST_F(AccessMatrixTest, AnOpenStreamEndsWithItsToken) {
   AddCaller("anna", "vision", Role::kViewer);
   grpc::ClientContext context;

@@ -131,16 +131,46 @@ class Waiter final : public Pumped {
 
 TEST(StreamPumpTest, TooManyWaitersAreSentAwayAtOnce) {
   RealClock clock;
-  StreamPump pump(clock, 2);
+  StreamPump pump(clock, 8);
   std::vector<std::shared_ptr<Waiter>> waiters;
-  for (int i = 0; i < 3; ++i) {
+  const auto add = [&](const std::string& caller) {
     waiters.push_back(std::make_shared<Waiter>());
-    pump.Add(waiters.back());
+    pump.Add(waiters.back(), caller);
+    return waiters.back()->status;
+  };
+  for (const std::string caller : {"anna", "bob", "carl", "dora"}) {
+    EXPECT_OK(add(caller));
+    EXPECT_OK(add(caller));
+    if (caller == "anna") {
+      EXPECT_THAT(add(caller),
+                  StatusIs(absl::StatusCode::kResourceExhausted,
+                           ::testing::HasSubstr("2 watches and waits of yours are open already, of "
+                                                "8 in all: end some of them")));
+    }
   }
-  EXPECT_THAT(waiters[2]->status, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(add("eve"), StatusIs(absl::StatusCode::kResourceExhausted,
+                                   ::testing::HasSubstr("8 watches and waits are open already")));
   pump.Stop();
-  EXPECT_THAT(waiters[0]->status, StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(waiters[1]->status, StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(waiters.front()->status, StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST(StreamPumpTest, WhatHasEndedIsNoLongerOfItsCallersShare) {
+  class Once final : public Pumped {
+   public:
+    bool Turn() override { return false; }
+    void Abort(const absl::Status& why) override { refused = !why.ok(); }
+    std::atomic<bool> refused = false;
+  };
+  RealClock clock;
+  StreamPump pump(clock, 4);
+  for (int i = 0; i < 20; ++i) {
+    bool taken = false;
+    while (!taken) {
+      const auto once = std::make_shared<Once>();
+      pump.Add(once, "anna");
+      taken = !once->refused;
+    }
+  }
 }
 
 }  // namespace

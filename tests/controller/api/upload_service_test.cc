@@ -200,9 +200,12 @@ TEST_F(SlowUploadTest, SilentOnesAreEndedAndTheirPlacesAreOthersAgain) {
   // One that finds no place would be refused with RESOURCE_EXHAUSTED.
   for (int round = 0; round < 2; ++round) {
     std::vector<std::unique_ptr<Slow>> silent;
-    for (size_t i = 0; i < UploadStore::kMaxIncoming; ++i) {
+    for (size_t i = 0; i < thread_->shares().share(); ++i) {
       silent.push_back(Begin(HashOf(std::to_string(i)), 3, "a"));
     }
+    EXPECT_THAT(Upload(HashOf("abcd"), 4, {"abcd"}),
+                StatusIs(absl::StatusCode::kResourceExhausted,
+                         ::testing::HasSubstr("4 of yours are under way, of 16 in all")));
     for (const auto& slow : silent) {
       EXPECT_THAT(FromGrpc(slow->stream->Finish()),
                   StatusIs(absl::StatusCode::kDeadlineExceeded,
