@@ -195,7 +195,10 @@ absl::Status Server::OpenUploads() {
                           UploadStore::Open(std::move(options), PosixFileSystem(), clock_));
   upload_thread_ = std::make_unique<UploadThread>(*uploads_, clock_);
   people_uploads_ =
-      std::make_unique<UploadService>(*upload_thread_, *gate_, UploadService::Side::kPeople);
+      std::make_unique<UploadService>(*upload_thread_, *gate_, UploadService::Side::kPeople,
+                                      [this](const Caller& caller, const std::string& sha256) {
+                                        return MayUseUpload(caller, sha256);
+                                      });
   agent_uploads_ =
       std::make_unique<UploadService>(*upload_thread_, *worker_gate_, UploadService::Side::kAgents);
   return absl::OkStatus();
@@ -272,7 +275,10 @@ void Server::MakeWebPages() {
 absl::Status Server::OpenPorts() {
   job_service_ = std::make_unique<JobService>(
       *engine_, *ingest_, *gate_, clock_, config_.checkpoint_root,
-      [this](const std::string& hash) { return uploads_->Find(hash); }, NewWorkers());
+      [this](const std::string& hash, const Caller* caller) {
+        return (caller == nullptr || MayUseUpload(*caller, hash)) && uploads_->Find(hash);
+      },
+      NewWorkers());
   exec_service_ = std::make_unique<ExecService>(*engine_, *gate_, exec_sessions_);
   page_service_ = std::make_unique<PageService>(*engine_, *ingest_, *gate_);
   access_service_ = std::make_unique<AccessService>(
@@ -364,6 +370,11 @@ absl::Status Server::WriteEndpoints() {
                                     {"term", term()},
                                     {"version", Version()}};
   return WriteFileAtomically(PosixFileSystem(), EndpointsPath(config_), endpoints.dump() + "\n");
+}
+
+bool Server::MayUseUpload(const Caller& caller, const std::string& sha256) const {
+  return uploads_->IsFrom(sha256, caller.principal->user) ||
+         ReadsJobOf(*gate_, caller, *engine_->snapshot(), sha256);
 }
 
 std::map<std::string, absl::Duration> Server::ReferredUploads() const {

@@ -75,6 +75,8 @@ class Server {
   std::vector<JobEnd> EndsOf(const std::vector<uint64_t>& jobs) const;  // as MetricsIngestOptions
   // The uploads that jobs refer to which have not ended.
   std::map<std::string, absl::Duration> ReferredUploads() const;
+  // Who has sent it since the start, or may read a job that runs in it.
+  bool MayUseUpload(const Caller& caller, const std::string& sha256) const;
 
   const Config config_;
   Clock& clock_;

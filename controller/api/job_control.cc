@@ -65,7 +65,8 @@ absl::Status CheckUploadOf(const v1::ControlJobRequest& request, const Job& job,
                            const JobService::HasUpload& has_upload) {
   const std::string& upload = job.settings->upload;
   const bool asks = request.verb() == v1::ControlJobRequest::REQUEUE && IsTerminal(job.state);
-  if (!asks || upload.empty() || (has_upload && has_upload(upload))) return absl::OkStatus();
+  if (!asks || upload.empty() || (has_upload && has_upload(upload, nullptr)))
+    return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("job ", job.id,
                    ": the folder that it ran in was uploaded and is not kept any "

@@ -257,7 +257,7 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
     return call;
   }
   const std::string& upload = event->settings->upload;
-  if (!upload.empty() && !(has_upload_ && has_upload_(upload))) {
+  if (!upload.empty() && !(has_upload_ && has_upload_(upload, &call->caller()))) {
     call->Done(absl::NotFoundError(absl::StrCat("command.upload: ", upload,
                                                 " is not there, or not any more: send the folder "
                                                 "with `muster submit --upload DIR`")));

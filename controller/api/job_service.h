@@ -24,8 +24,9 @@ namespace muster::controller {
 
 class JobService final : public v1::JobService::CallbackService {
  public:
-  // Whether the uploaded folder of this SHA-256 is there; if so it is kept for a while.
-  using HasUpload = std::function<bool(const std::string& sha256)>;
+  // Whether the uploaded folder of this SHA-256 is there, for `caller` to use; if so it is kept for
+  // a while. Null: for a job that runs in it already.
+  using HasUpload = std::function<bool(const std::string& sha256, const Caller* caller)>;
   // All references outlive the service. `checkpoint_root`: for specs that name no url. Without
   // `has_upload` there are no uploads.
   JobService(Engine& engine, MetricsReader& metrics, CallGate& gate, Clock& clock,

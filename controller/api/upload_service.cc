@@ -22,8 +22,9 @@ constexpr absl::Duration kCheckEvery = absl::Seconds(1);
 class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
                          private UploadThread::Timed {
  public:
-  UploadCall(UploadThread& upload_thread, CallGate& gate, v1::UploadResponse& response)
-      : upload_thread_(upload_thread), gate_(gate), response_(response) {
+  UploadCall(UploadThread& upload_thread, CallGate& gate, const MayUseUpload& may_use,
+             v1::UploadResponse& response)
+      : upload_thread_(upload_thread), gate_(gate), may_use_(may_use), response_(response) {
     gate_.StreamOpened("Upload");
   }
 
@@ -81,7 +82,8 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
   }
   absl::Status TakeMessage() {
     if (incoming_ == nullptr) {
-      if (upload_thread_.store().Find(message_.sha256())) {
+      const bool may_use = may_use_ == nullptr || may_use_(caller_, message_.sha256());
+      if (may_use && upload_thread_.store().Find(message_.sha256())) {
         response_.set_already_existed(true);  // the rest need not come
         return absl::OkStatus();
       }
@@ -92,7 +94,8 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
             UploadStore::kMaxIncoming, " in all: wait until one has ended"));
       }
       MUSTER_ASSIGN_OR_RETURN(incoming_,
-                              upload_thread_.store().Begin(message_.sha256(), message_.bytes()));
+                              upload_thread_.store().Begin(message_.sha256(), message_.bytes(),
+                                                           caller_.principal->user));
     }
     if (message_.data().size() > kMaxPieceBytes) {
       return absl::InvalidArgumentError("upload: a piece is larger than 1 MiB");
@@ -112,6 +115,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
 
   UploadThread& upload_thread_;
   CallGate& gate_;
+  const MayUseUpload& may_use_;
   v1::UploadResponse& response_;
   Caller caller_;
   absl::Duration began_;
@@ -250,15 +254,17 @@ grpc::ServerUnaryReactor* UploadService::Find(grpc::CallbackServerContext* conte
                                               const v1::FindUploadRequest* request,
                                               v1::FindUploadResponse* response) {
   auto* call = new UnaryCall(gate_, "FindUpload");
-  const absl::Status allowed = Allow(*context, Side::kPeople, "Find").status();
-  if (allowed.ok()) response->set_found(upload_thread_.store().Find(request->sha256()));
-  call->Done(allowed);
+  const absl::StatusOr<Caller> allowed = Allow(*context, Side::kPeople, "Find");
+  if (allowed.ok() && (may_use_ == nullptr || may_use_(*allowed, request->sha256()))) {
+    response->set_found(upload_thread_.store().Find(request->sha256()));
+  }
+  call->Done(allowed.status());
   return call;
 }
 
 grpc::ServerReadReactor<v1::UploadRequest>* UploadService::Upload(
     grpc::CallbackServerContext* context, v1::UploadResponse* response) {
-  auto* call = new UploadCall(upload_thread_, gate_, *response);
+  auto* call = new UploadCall(upload_thread_, gate_, may_use_, *response);
   call->Begin(Allow(*context, Side::kPeople, "Upload"));
   return call;
 }

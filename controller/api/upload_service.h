@@ -13,6 +13,7 @@
 #include "common/base/mutex.h"
 #include "controller/api/calls/caller_shares.h"
 #include "controller/api/calls/service_call.h"
+#include "controller/api/calls/upload_use.h"
 #include "controller/uploads/upload_store.h"
 #include "muster/v1/upload_service.grpc.pb.h"
 
@@ -71,9 +72,11 @@ class UploadThread {
 class UploadService final : public v1::UploadService::CallbackService {
  public:
   enum class Side { kPeople, kAgents };
-  // Both references outlive the service.
-  UploadService(UploadThread& upload_thread, CallGate& gate, Side side)
-      : upload_thread_(upload_thread), gate_(gate), side_(side) {}
+  // Both references outlive the service. Without `may_use` everybody may use what is there; it is
+  // asked for people on any thread.
+  UploadService(UploadThread& upload_thread, CallGate& gate, Side side,
+                MayUseUpload may_use = nullptr)
+      : upload_thread_(upload_thread), gate_(gate), side_(side), may_use_(std::move(may_use)) {}
 
   grpc::ServerUnaryReactor* Find(grpc::CallbackServerContext* context,
                                  const v1::FindUploadRequest* request,
@@ -92,6 +95,7 @@ class UploadService final : public v1::UploadService::CallbackService {
   UploadThread& upload_thread_;
   CallGate& gate_;
   const Side side_;
+  const MayUseUpload may_use_;
 };
 
 }  // namespace muster::controller

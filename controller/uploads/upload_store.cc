@@ -48,6 +48,12 @@ bool UploadStore::Find(const std::string& sha256) {
   return true;
 }
 
+bool UploadStore::IsFrom(const std::string& sha256, const std::string& user) {
+  MutexLock lock(mutex_);
+  const auto it = archives_.find(sha256);
+  return it != archives_.end() && it->second.users.count(user) != 0;
+}
+
 uint64_t UploadStore::FindVersion(const std::string& sha256) {
   MutexLock lock(mutex_);
   const auto it = archives_.find(sha256);
@@ -89,7 +95,8 @@ std::set<std::string> UploadStore::CollectLocked(
 }
 
 absl::StatusOr<std::unique_ptr<UploadStore::Incoming>> UploadStore::Begin(const std::string& sha256,
-                                                                          uint64_t bytes) {
+                                                                          uint64_t bytes,
+                                                                          const std::string& user) {
   if (!IsSha256Hex(sha256)) {
     return absl::InvalidArgumentError("upload: sha256: must be 64 lower-case hex digits");
   }
@@ -98,7 +105,7 @@ absl::StatusOr<std::unique_ptr<UploadStore::Incoming>> UploadStore::Begin(const 
         absl::StrCat("upload: bytes: must be from 1 to ", kMaxUploadBytes, "; got ", bytes));
   }
   const std::map<std::string, absl::Duration> referred = options_.referred();
-  std::unique_ptr<Incoming> incoming(new Incoming(*this, sha256, bytes));
+  std::unique_ptr<Incoming> incoming(new Incoming(*this, sha256, bytes, user));
   std::set<std::string> gone;
   absl::Status room;
   uint64_t number = 0;
@@ -163,6 +170,11 @@ absl::Status UploadStore::Incoming::Commit() {
   if (hash_.FinishHex() != sha256_) {
     return absl::InvalidArgumentError("upload: the bytes are not those of its sha256");
   }
+  if (store_.Find(sha256_)) {
+    MutexLock lock(store_.mutex_);
+    store_.archives_[sha256_].users.insert(user_);
+    return absl::OkStatus();
+  }
   MUSTER_RETURN_IF_ERROR(file_->Sync());
   MUSTER_RETURN_IF_ERROR(file_->Close());
   MUSTER_RETURN_IF_ERROR(store_.fs_.Rename(path_, store_.PathOf(sha256_)));
@@ -172,6 +184,7 @@ absl::Status UploadStore::Incoming::Commit() {
   const auto it = store_.archives_.try_emplace(sha256_).first;
   store_.total_bytes_ += bytes_ - it->second.bytes;  // of the file that was there
   it->second = {bytes_, store_.clock_.SinceBoot(), ++store_.versions_};
+  it->second.users.insert(user_);
   return absl::OkStatus();
 }
 

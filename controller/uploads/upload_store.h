@@ -6,7 +6,8 @@
 // where space is needed, ten minutes after that: a submit may take as long to follow. It is removed
 // when the next upload begins, and not before.
 //
-// Find is thread-safe; all else is for one thread at a time, since it waits for the disk.
+// Find and IsFrom are thread-safe; all else is for one thread at a time, since it waits for the
+// disk.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +49,8 @@ class UploadStore {
   // Whether the archive is there; if so it is kept for a while, for a submit to follow. One that
   // could not be read last time is not: whoever has it may send it again, and replaces it.
   bool Find(const std::string& sha256) MUSTER_EXCLUDES(mutex_);
+  // Whether `user` has sent it, whole, since the store was opened. Any thread, too.
+  bool IsFrom(const std::string& sha256, const std::string& user) MUSTER_EXCLUDES(mutex_);
 
   // One archive on its way. Destroyed before Commit it leaves nothing. Must not outlive the store.
   class Incoming {
@@ -55,17 +58,19 @@ class UploadStore {
     ~Incoming();
     // INVALID_ARGUMENT: more than was announced. RESOURCE_EXHAUSTED: the disk is full.
     absl::Status Append(absl::string_view bytes);
-    // OK: durable. INVALID_ARGUMENT: it is not what it was announced as.
+    // OK: durable; what was there under that name and can be read stays in its place.
+    // INVALID_ARGUMENT: it is not what it was announced as.
     absl::Status Commit();
 
    private:
     friend class UploadStore;
-    Incoming(UploadStore& store, std::string sha256, uint64_t bytes)
-        : store_(store), sha256_(std::move(sha256)), bytes_(bytes) {}
+    Incoming(UploadStore& store, std::string sha256, uint64_t bytes, std::string user)
+        : store_(store), sha256_(std::move(sha256)), bytes_(bytes), user_(std::move(user)) {}
 
     UploadStore& store_;
     const std::string sha256_;
     const uint64_t bytes_;  // announced
+    const std::string user_;
     uint64_t received_bytes_ = 0;
     bool admitted_ = false;  // counted by the store
     std::string path_;       // of what is half written
@@ -73,9 +78,10 @@ class UploadStore {
     Sha256 hash_;
   };
 
-  // INVALID_ARGUMENT: no hash, or larger than an upload may be. RESOURCE_EXHAUSTED: no room, or too
-  // many at a time.
-  absl::StatusOr<std::unique_ptr<Incoming>> Begin(const std::string& sha256, uint64_t bytes)
+  // `user`: who sends it. INVALID_ARGUMENT: no hash, or larger than an upload may be.
+  // RESOURCE_EXHAUSTED: no room, or too many at a time.
+  absl::StatusOr<std::unique_ptr<Incoming>> Begin(const std::string& sha256, uint64_t bytes,
+                                                  const std::string& user = "")
       MUSTER_EXCLUDES(mutex_);
 
   // One archive on its way out, from its first byte. Must not outlive the store.
@@ -103,9 +109,10 @@ class UploadStore {
  private:
   struct Archive {
     uint64_t bytes = 0;
-    absl::Duration used_at;   // since boot
-    uint64_t version = 0;     // another one for each file that came under the name
-    bool unreadable = false;  // since the last read of it failed
+    absl::Duration used_at;            // since boot
+    uint64_t version = 0;              // another one for each file that came under the name
+    bool unreadable = false;           // since the last read of it failed
+    std::set<std::string> users = {};  // who sent it
   };
 
   UploadStore(Options options, FileSystem& fs, Clock& clock)

@@ -231,6 +231,44 @@ TEST_F(PeopleAccessTest, OneCommandLogsInAndContextsNameTheClusters) {
   EXPECT_FALSE(std::filesystem::exists(kept));
 }
 
+// The hash of a folder stands in every job that runs in it, and lets nobody have the folder.
+TEST_F(PeopleAccessTest, AnUploadIsThereForWhoSentItOrReadsAJobThatRunsInIt) {
+  Add("anna", "vision", "user");
+  Add("carl", "vision", "user");
+  Add("bob", "speech", "user");
+  const std::string folder = dir_ / "code";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/train.py") << "secret = 1\n";
+  const ProcessResult sent =
+      As("anna", {"submit", "-q", "-f", dir_ / "vision.yaml", "--upload", folder});
+  ASSERT_EQ(sent.exit_code, 0) << sent.err;
+  const std::string job(absl::StripAsciiWhitespace(sent.out));
+  const Json shown = Json::parse(As("anna", {"show", job, "-o", "json"}).out);
+  const std::string hash = Text(Member(Member(shown, "spec"), "command"), "upload");
+  ASSERT_EQ(hash.size(), 64u) << shown;
+  for (const std::string project : {"vision", "speech"}) {
+    std::ofstream(dir_ / (project + "-known.yaml"))
+        << "name: known\nproject: " << project
+        << "\nplacement: {wait_for_capacity: true}\ncommand: {argv: [\"true\"], upload: " << hash
+        << "}\n";
+  }
+  const std::vector<std::string> steal = {"submit", "-q", "-f", dir_ / "speech-known.yaml"};
+  const ProcessResult stolen = As("bob", steal);
+  EXPECT_EQ(stolen.exit_code, 3) << stolen.out;
+  EXPECT_THAT(stolen.err, AllOf(HasSubstr("is not there"), HasSubstr("--upload DIR")));
+  EXPECT_EQ(As("bob", {"ls", "-q"}).out, "");
+  EXPECT_EQ(As("carl", {"submit", "-q", "-f", dir_ / "vision-known.yaml"}).exit_code, 0);
+  // Who has the folder may send it, as if it were not there, and use it then.
+  const ProcessResult own = As("bob", {"submit", "-f", dir_ / "speech.yaml", "--upload", folder});
+  EXPECT_EQ(own.exit_code, 0);
+  EXPECT_THAT(own.err, HasSubstr("uploading 1 "));
+  EXPECT_EQ(As("bob", steal).exit_code, 0);
+  // What was sent before a restart is known by the jobs that run in it.
+  Stop();
+  Start();
+  EXPECT_EQ(As("anna", {"submit", "-q", "-f", dir_ / "vision-known.yaml"}).exit_code, 0);
+}
+
 // Whoever can write the database can change a row, but not so that nobody sees it.
 TEST_F(PeopleAccessTest, ATamperedRowIsNamed) {
   Add("anna", "vision", "user");
