@@ -1,0 +1,62 @@
+// One TLS connection of a client that says whatever bytes it is told to.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/unique_fd.h"
+
+namespace muster::testing {
+
+// What a client shows of itself, and that it wants HTTP/2. Thread-safe.
+class TlsIdentity {
+ public:
+  TlsIdentity();  // shows no certificate
+  // PEM files.
+  TlsIdentity(const std::string& certificate, const std::string& key);
+
+  SSL_CTX* context() const { return context_.get(); }
+
+ private:
+  struct Free {
+    void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+  };
+  std::unique_ptr<SSL_CTX, Free> context_;
+};
+
+class TlsClient {
+ public:
+  // Connects to the port of 127.0.0.1, from an address of loopback that follows from `number`: the
+  // ports of one are used up by some ten thousand clients that have gone.
+  TlsClient(const TlsIdentity& identity, int port, uint64_t number);
+
+  bool connected() const { return connected_; }
+
+  // A client's first words in a handshake.
+  static std::string Hello();
+  // Past TLS.
+  bool SendRaw(const std::string& bytes);
+  // False: the server has ended the connection.
+  bool Handshake() { return SSL_connect(session_.get()) == 1; }
+  bool Send(const std::string& bytes);
+  // Past TLS: says that no more comes, and waits until the server has ended the connection, or for
+  // 20 ms. Whether anything was heard: an alert, or the end.
+  bool EndRaw();
+  // What comes until nothing has come for 20 ms is dropped; how much it was.
+  size_t Drain();
+
+ private:
+  struct Free {
+    void operator()(SSL* session) const { SSL_free(session); }
+  };
+  void WaitFor(int microseconds);
+
+  UniqueFd fd_;
+  bool connected_ = false;
+  std::unique_ptr<SSL, Free> session_;
+};
+
+}  // namespace muster::testing
