@@ -95,7 +95,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   server->gate_ = std::make_unique<CallGate>(std::move(token), server->families_, clock, limit,
                                              StreamPatience(), server->access_.get());
   server->worker_gate_ =
-      std::make_unique<CallGate>(std::move(worker_token), server->families_, clock, limit);
+      std::make_unique<CallGate>(std::move(worker_token), server->families_, clock, limit,
+                                 StreamPatience(), server->access_.get());
   MUSTER_RETURN_IF_ERROR(server->OpenEnrollment(on_fatal));
   MUSTER_RETURN_IF_ERROR(server->OpenDatabases(std::move(on_fatal)));
   MUSTER_RETURN_IF_ERROR(server->OpenAutoscaler());
@@ -286,7 +287,9 @@ absl::Status Server::OpenPorts() {
   WorkerService::CertificateCheck check_certificate;
   if (tls_ != nullptr) {
     check_certificate = [this](absl::string_view certificate) {
-      return enroller_->CheckCertificate(certificate);
+      const absl::Status status = enroller_->CheckCertificate(certificate);
+      worker_gate_->RecordRefusedWorker("the certificate of an agent", status);
+      return status;
     };
   }
   worker_service_ =

@@ -21,6 +21,9 @@ inline void FreeBio(BIO* bio) { BIO_free(bio); }
 using OwnedBio = std::unique_ptr<BIO, FreeBy<BIO, &FreeBio>>;
 using OwnedCertificate = std::unique_ptr<X509, FreeBy<X509, &X509_free>>;
 using OwnedRequest = std::unique_ptr<X509_REQ, FreeBy<X509_REQ, &X509_REQ_free>>;
+using OwnedStore = std::unique_ptr<X509_STORE, FreeBy<X509_STORE, &X509_STORE_free>>;
+using OwnedStoreContext =
+    std::unique_ptr<X509_STORE_CTX, FreeBy<X509_STORE_CTX, &X509_STORE_CTX_free>>;
 using OwnedKey = std::unique_ptr<EVP_PKEY, FreeBy<EVP_PKEY, &EVP_PKEY_free>>;
 using OwnedExtension =
     std::unique_ptr<X509_EXTENSION, FreeBy<X509_EXTENSION, &X509_EXTENSION_free>>;

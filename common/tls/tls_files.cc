@@ -113,4 +113,24 @@ absl::Status CheckTlsFiles(const TlsFiles& files, absl::Time now) {
                                                  "; the two must come from one request"));
 }
 
+absl::Status CheckVouchedClient(const TlsFiles& files) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<OwnedCertificate> trusted, ReadCertificates(files.ca));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<OwnedCertificate> chain, ReadCertificates(files.cert));
+  const OwnedStore store(X509_STORE_new());
+  for (const OwnedCertificate& each : trusted) X509_STORE_add_cert(store.get(), each.get());
+  STACK_OF(X509)* between = sk_X509_new_null();
+  for (size_t i = 1; i < chain.size(); ++i) sk_X509_push(between, chain[i].get());
+  const OwnedStoreContext context(X509_STORE_CTX_new());
+  X509_STORE_CTX_init(context.get(), store.get(), chain.front().get(), between);
+  X509_STORE_CTX_set_purpose(context.get(), X509_PURPOSE_SSL_CLIENT);
+  const bool vouched = X509_verify_cert(context.get()) == 1;
+  const int why = X509_STORE_CTX_get_error(context.get());
+  sk_X509_free(between);
+  ERR_clear_error();
+  if (vouched) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      files.cert, ": ", files.ca, " does not vouch for this certificate as a worker's (",
+      X509_verify_cert_error_string(why), ")"));
+}
+
 }  // namespace muster

@@ -31,4 +31,8 @@ absl::StatusOr<std::string> ReadPrivateKey(FileSystem& fs, const std::string& pa
 // before or after the time that a certificate is for.
 absl::Status CheckTlsFiles(const TlsFiles& files, absl::Time now);
 
+// FAILED_PRECONDITION: `ca` does not vouch for `cert` as a client's; a server that trusts the same
+// CA refuses it. The message names both.
+absl::Status CheckVouchedClient(const TlsFiles& files);
+
 }  // namespace muster

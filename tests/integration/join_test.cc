@@ -136,6 +136,8 @@ TEST_F(JoinTest, MachinesJoinRenewWhileAJobRunsAndAreRevoked) {
   const ProcessResult third = Join("node-3", "node-3", token);
   EXPECT_EQ(third.exit_code, 1);
   EXPECT_THAT(third.err, HasSubstr("is used up"));
+  EXPECT_THAT(Cli({"audit", "--denied", "-o", "json"}).out,
+              AllOf(HasSubstr("EnrollService/Enroll"), HasSubstr("is used up")));
 
   for (const std::string name : {"node-1", "node-2"}) StartAgent(name);
   ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] { return IsReady("node-1") && IsReady("node-2"); }))

@@ -27,6 +27,7 @@
 #include "nlohmann/json.hpp"
 #include "worker/agent/connection/enroll_client.h"
 #include "worker/agent/connection/grpc_control.h"
+#include "worker/agent/connection/handshake_errors.h"
 #include "worker/agent/device/device_probe.h"
 #include "worker/agent/identity/surroundings.h"
 #include "worker/agent/telemetry/spool_owner.h"
@@ -244,7 +245,10 @@ absl::Status Agent::Build() {
                                                       .near = IsLoopback(controller.host),
                                                       .seed = seed,
                                                       .controller = identity_->controller(),
-                                                      .keeper = keeper_.get()});
+                                                      .keeper = keeper_.get(),
+                                                      .explain = [this](const absl::Status& why) {
+                                                        return ExplainHandshake(why, config_.tls);
+                                                      }});
   BulkSenderOptions bulk;
   bulk.hello.set_worker_name(hello_.worker_name());
   bulk.hello.set_incarnation(hello_.incarnation());

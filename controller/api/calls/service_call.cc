@@ -192,6 +192,11 @@ void CallGate::RecordJoin(const std::string& object, const absl::Status& outcome
                   std::move(done));
 }
 
+void CallGate::RecordRefusedWorker(const std::string& object, const absl::Status& outcome) {
+  if (!absl::IsPermissionDenied(outcome)) return;
+  RecordDenial(nullptr, "WorkerService/Control", "", object, outcome);
+}
+
 void CallGate::RecordDenial(const Principal* caller, absl::string_view method,
                             const std::string& project, const std::string& object,
                             const absl::Status& denied) {

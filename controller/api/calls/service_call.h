@@ -104,6 +104,9 @@ class CallGate {
   // join is on record, and at once where it was refused.
   void RecordJoin(const std::string& object, const absl::Status& outcome,
                   std::function<void()> done);
+  // An agent was refused for the certificate that it shows: a denial, of nobody. Another outcome is
+  // none.
+  void RecordRefusedWorker(const std::string& object, const absl::Status& outcome);
   // Of what the caller asks; without a record.
   AuditEntry EntryOf(const Caller& caller, const std::string& project,
                      const std::string& object) const;

@@ -98,5 +98,23 @@ TEST_F(TlsFilesTest, SaysWhenACertificateIsNotForNow) {
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr(files_.ca)));
 }
 
+TEST_F(TlsFilesTest, SaysWhetherTheCaVouchesForAClient) {
+  const TlsFiles worker = certificates_.OfWorker("node-1");
+  EXPECT_OK(CheckVouchedClient(worker));
+  EXPECT_THAT(CheckVouchedClient(files_),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr(files_.cert), HasSubstr("as a worker's"))))
+      << "a server's";
+  TempDir elsewhere;
+  TestCertificates other(elsewhere.path());
+  TlsFiles foreign = other.OfWorker("node-1");
+  EXPECT_OK(CheckVouchedClient(foreign));
+  foreign.ca = worker.ca;
+  EXPECT_THAT(CheckVouchedClient(foreign),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("does not vouch")));
+  EXPECT_THAT(CheckVouchedClient({.ca = dir_ / "absent", .cert = worker.cert}),
+              StatusIs(StatusCode::kNotFound));
+}
+
 }  // namespace
 }  // namespace muster

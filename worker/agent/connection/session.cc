@@ -119,8 +119,9 @@ void Session::Reconnect(const absl::Status& why) {
   stream_.reset();
   SetUp(false);
   const absl::Duration pause = backoff_.Next();
+  const absl::Status told = options_.explain == nullptr ? why : options_.explain(why);
   Log(LogLevel::kWarning, "controller_away",
-      {{"error", why.ToString()}, {"retry_ms", absl::ToInt64Milliseconds(pause)}});
+      {{"error", told.ToString()}, {"retry_ms", absl::ToInt64Milliseconds(pause)}});
   timer_ = timers_.After(pause, [this] { Connect(); });
 }
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,6 +60,8 @@ struct SessionOptions {
   uint64_t seed = 0;                  // of the jitter
   KnownController controller;         // as an earlier agent of the data folder has seen it
   HeartbeatKeeper* keeper = nullptr;  // beats while the loop stands still; outlives the session
+  // Of an error that ended the connection, in words that say what to do. Null: it is told as it is.
+  std::function<absl::Status(const absl::Status&)> explain = nullptr;
 };
 
 class Session {
