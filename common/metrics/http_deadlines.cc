@@ -6,8 +6,8 @@
 
 namespace muster {
 
-HttpDeadlines::HttpDeadlines(absl::Duration each, size_t crowd, std::atomic<uint64_t>* displaced)
-    : each_(each), crowd_(crowd), displaced_(displaced), thread_([this] { Run(); }) {}
+HttpDeadlines::HttpDeadlines(absl::Duration each, const Crowd& crowd)
+    : each_(each), crowd_(crowd), thread_([this] { Run(); }) {}
 
 HttpDeadlines::~HttpDeadlines() {
   {
@@ -20,17 +20,17 @@ HttpDeadlines::~HttpDeadlines() {
 
 void HttpDeadlines::OnOpened(int socket, const std::string& host) {
   MutexLock lock(mutex_);
-  ends_[socket] = clock_.SinceBoot() + each_;
+  ends_[socket] = {.at = clock_.SinceBoot() + each_};
   order_.Add(socket, host);
-  if (order_.size() > crowd_) {
-    if (displaced_ != nullptr) ++*displaced_;
+  const bool crowded = order_.size() > crowd_.beyond;
+  if (crowded) {
     const int next = *order_.Next();
-    ends_.erase(next);
     order_.Remove(next);
-    (void)::shutdown(next, SHUT_RDWR);
+    End& end = ends_[next];
+    end = {.at = end.at - each_ + crowd_.each, .in_crowd = true};
   }
   // With others open, one of them is due before this one.
-  if (ends_.size() == 1) changed_.NotifyAll();
+  if (crowded || ends_.size() == 1) changed_.NotifyAll();
 }
 
 void HttpDeadlines::OnClosing(int socket) {
@@ -45,10 +45,11 @@ void HttpDeadlines::Run() {
     const absl::Duration now = clock_.SinceBoot();
     absl::Duration next = absl::InfiniteDuration();
     for (auto it = ends_.begin(); it != ends_.end();) {
-      if (it->second > now) {
-        next = std::min(next, (it++)->second);
+      if (it->second.at > now) {
+        next = std::min(next, (it++)->second.at);
         continue;
       }
+      if (it->second.in_crowd && crowd_.displaced != nullptr) ++*crowd_.displaced;
       // The server finds it shut down, calls OnClosing, and closes the socket itself.
       (void)::shutdown(it->first, SHUT_RDWR);
       order_.Remove(it->first);

@@ -1,6 +1,6 @@
 // Ends connections that take too long over their request and its answer: libmicrohttpd only bounds
 // the time without a byte, which a client that sends one now and then never exceeds. When very many
-// are open they end before that: an answer is a matter of milliseconds, and who asks for nothing
+// are open some have less time: an answer is a matter of milliseconds, and who asks for nothing
 // must not keep others waiting.
 #pragma once
 
@@ -20,9 +20,14 @@ namespace muster {
 
 class HttpDeadlines {
  public:
-  // Each connection may last `each`; beyond `crowd` of them the one that is next by EvictionOrder
-  // ends at once, and is counted in `displaced`, if that is not null.
-  HttpDeadlines(absl::Duration each, size_t crowd, std::atomic<uint64_t>* displaced);
+  struct Crowd {
+    size_t beyond = 0;    // so many, for each that comes the next by EvictionOrder
+    absl::Duration each;  // may last no longer than this, from when it was opened
+    std::atomic<uint64_t>* displaced = nullptr;  // not null: counts those that ended so
+  };
+
+  // Each connection may last `each`, which is longer than that of a crowd.
+  HttpDeadlines(absl::Duration each, const Crowd& crowd);
   ~HttpDeadlines();
 
   // Call OnClosing before the socket is closed: its number may then be reused.
@@ -30,16 +35,20 @@ class HttpDeadlines {
   void OnClosing(int socket);
 
  private:
+  struct End {
+    absl::Duration at;  // since boot
+    bool in_crowd = false;
+  };
+
   void Run();
 
   const absl::Duration each_;
-  const size_t crowd_;
-  std::atomic<uint64_t>* const displaced_;
+  const Crowd crowd_;
   RealClock clock_;
   Mutex mutex_;
   CondVar changed_;
-  std::map<int, absl::Duration> ends_ MUSTER_GUARDED_BY(mutex_);  // by socket, since boot
-  EvictionOrder order_ MUSTER_GUARDED_BY(mutex_);                 // of the same
+  std::map<int, End> ends_ MUSTER_GUARDED_BY(mutex_);  // by socket
+  EvictionOrder order_ MUSTER_GUARDED_BY(mutex_);      // of those that have their whole time
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

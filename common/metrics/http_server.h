@@ -58,13 +58,14 @@ class HttpServer {
   struct Options {
     std::string listen = "127.0.0.1:0";  // HOST:PORT, [IPv6]:PORT; port 0: a free one
     int threads = 2;                     // each serves its share of the connections
-    // More wait in the kernel's backlog. From three quarters of it on one ends for each that comes:
-    // the oldest of the address that has most.
+    // More wait in the kernel's backlog. From three quarters of it on, for each that comes the
+    // oldest of the address that has most has no longer than `crowd_timeout`.
     size_t max_connections = 256;
     size_t max_per_peer = 64;                    // of one address; more are closed at once
     size_t max_head_bytes = 16 << 10;            // memory for the heads of request and response;
                                                  // a longer request gets 431
     absl::Duration timeout = absl::Seconds(30);  // from the accept to the answer's end
+    absl::Duration crowd_timeout = absl::Milliseconds(100);
     // The file with the certificate and its key (TlsWatcher's copy); empty: nothing is encrypted.
     // What replaces it is in use within `refresh`.
     std::string identity_file = {};
