@@ -156,6 +156,12 @@ absl::StatusOr<ExitCode> RunLogs(const LogsFlags& flags, Session& session) {
     v1::StreamLogsResponse chunk;
     while (session.host().out && stream.Read(chunk)) {
       reconnect.OnConnected();
+      // An older controller passes over what it does not know.
+      if (request.since_ms() != 0 && chunk.written_ms() < request.since_ms()) {
+        stream.Cancel();
+        return absl::UnimplementedError(
+            "--since: this controller is older than that and gives the whole log; leave it out");
+      }
       printer.Take(std::move(chunk));
     }
     if (!session.host().out) stream.Cancel();
@@ -198,7 +204,7 @@ void AddLogs(CLI::App& app, Session& session, Verb& verb) {
                       "case); of --tail's where both are given");
   command->add_option("--since", flags->since,
                       "only what was written from then on: 2h ago, or at 2026-11-22T10:00:00Z; by "
-                      "the workers' clocks, true to about a second");
+                      "the worker's clock, and by when its agent saw it");
   command->add_option("--until", flags->until, "only what was written before then")
       ->excludes(follow);
   command->add_flag("--timestamps", flags->timestamps,

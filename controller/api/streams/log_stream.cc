@@ -114,13 +114,14 @@ void LogStream::Deliver(const StoredLogChunk& stored) {
   const auto [found, is_new] = streams_.try_emplace(key);
   Stream& stream = found->second;
   if (is_new) stream.next_offset = SkipsBegin() ? offset : 0;
-  stream.written_ms = chunk.written_ms;
   if (offset > stream.next_offset) {
     // The missing bytes end the line that they tore.
     if (!stream.line.empty()) SendText(key, stream, std::exchange(stream.line, ""));
-    stream.lost_bytes = offset - stream.next_offset;
+    // Of a time, what is missing may have been written at another.
+    if (!query_.has_times()) stream.lost_bytes = offset - stream.next_offset;
     stream.next_offset = offset;
   }
+  stream.written_ms = chunk.written_ms;
   std::string text = std::exchange(stream.line, "") + chunk.text.substr(skip);
   stream.next_offset = offset + chunk.text.size() - skip;
   const size_t last_end = text.rfind('\n');

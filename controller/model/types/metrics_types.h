@@ -112,6 +112,7 @@ struct LogQuery {
   int64_t since_ms = 0;
   int64_t until_ms = 0;  // before it
 
+  bool has_times() const { return since_ms != 0 || until_ms != 0; }
   bool Covers(int64_t written_ms) const {
     return written_ms >= since_ms && (until_ms == 0 || written_ms < until_ms);
   }

@@ -71,14 +71,14 @@ absl::StatusOr<bool> LogReading::Begin(SqliteDatabase& db) {
   return true;
 }
 
-// Passes entries of the index alone, and reads those chunks that are wanted.
+// Passes entries of the index alone, and reads those chunks that may be wanted.
 absl::StatusOr<bool> LogReading::ReadStored(SqliteDatabase& db) {
   LogPosition& position = page_.position;
   // In two parts, since SQLite would not look (attempt, id) > (?, ?) up, but pass all before it.
   SqliteStatement entries = db.Prepare(
-      "SELECT attempt, id, rank, written_ms FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 "
+      "SELECT attempt, id, rank FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 "
       "AND attempt = ?2 AND id > ?3 AND id <= ?4 AND (?5 = -1 OR attempt = ?5) UNION ALL "
-      "SELECT attempt, id, rank, written_ms FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 "
+      "SELECT attempt, id, rank FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 "
       "AND attempt > ?2 AND id <= ?4 AND (?5 = -1 OR attempt = ?5) ORDER BY attempt, id");
   entries.Bind(query_.job_id).Bind(position.cursor.attempt).Bind(position.cursor.id);
   entries.Bind(position.newest_id).Bind(OrAny(query_.attempt));
@@ -91,16 +91,18 @@ absl::StatusOr<bool> LogReading::ReadStored(SqliteDatabase& db) {
     budget.TakeEntry();
     position.cursor = {static_cast<uint32_t>(entries.Int(0)), entries.Int(1)};
     const auto rank = static_cast<uint32_t>(entries.Int(2));
-    if (query_.rank.value_or(rank) != rank || !query_.Covers(entries.Int(3))) continue;
+    if (query_.rank.value_or(rank) != rank) continue;
     SqliteStatement select = db.Prepare(
         "SELECT id, job, attempt, generation, rank, is_stderr, offset, text, written_ms FROM logs "
         "WHERE id = ?");
     select.Bind(position.cursor.id);
     MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
     if (!has_row) continue;
-    page_.chunks.push_back(ChunkOf(select));
-    bytes += page_.chunks.back().chunk.text.size();
-    budget.TakeRow(page_.chunks.back().chunk.text.size());
+    StoredLogChunk stored = ChunkOf(select);
+    budget.TakeRow(stored.chunk.text.size());
+    if (!query_.Covers(stored.chunk.written_ms)) continue;
+    bytes += stored.chunk.text.size();
+    page_.chunks.push_back(std::move(stored));
   }
   return true;
 }

@@ -9,11 +9,15 @@
 namespace muster::controller {
 namespace {
 
-absl::StatusOr<std::string> ReadText(SqliteDatabase& db, int64_t id) {
-  SqliteStatement select = db.Prepare("SELECT text FROM logs WHERE id = ?");
+struct Written {
+  std::string text;
+  int64_t ms = 0;
+};
+absl::StatusOr<Written> ReadChunk(SqliteDatabase& db, int64_t id) {
+  SqliteStatement select = db.Prepare("SELECT text, written_ms FROM logs WHERE id = ?");
   select.Bind(id);
   MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
-  return has_row ? select.Text(0) : "";
+  return has_row ? Written{select.Text(0), select.Int(1)} : Written();
 }
 
 }  // namespace
@@ -38,10 +42,10 @@ absl::StatusOr<bool> TailSearch::Turn(SqliteDatabase& db) {
   }
   // In two parts, since SQLite would not look (attempt, id) < (?, ?) up, but pass all after it.
   SqliteStatement chunks = db.Prepare(
-      "SELECT attempt, id, rank, written_ms FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 "
+      "SELECT attempt, id, rank FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 "
       "AND "
       "attempt = ?2 AND id < ?3 UNION ALL "
-      "SELECT attempt, id, rank, written_ms FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 "
+      "SELECT attempt, id, rank FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 "
       "AND "
       "attempt < ?2 AND attempt >= ?4 ORDER BY attempt DESC, id DESC");
   chunks.Bind(query_.job_id).Bind(at_.attempt).Bind(at_.id).Bind(query_.attempt.value_or(0));
@@ -53,10 +57,11 @@ absl::StatusOr<bool> TailSearch::Turn(SqliteDatabase& db) {
     at_ = {static_cast<uint32_t>(chunks.Int(0)), chunks.Int(1)};
     budget.TakeEntry();
     const auto rank = static_cast<uint32_t>(chunks.Int(2));
-    if (!open_.contains(rank) || !query_.Covers(chunks.Int(3))) continue;
-    MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadText(db, at_.id));
-    budget.TakeRow(text.size());
-    if (Pass(rank, at_, text)) open_.erase(rank);
+    if (!open_.contains(rank)) continue;
+    MUSTER_ASSIGN_OR_RETURN(const Written chunk, ReadChunk(db, at_.id));
+    budget.TakeRow(chunk.text.size());
+    if (!query_.Covers(chunk.ms)) continue;
+    if (Pass(rank, at_, chunk.text)) open_.erase(rank);
   }
   return true;
 }

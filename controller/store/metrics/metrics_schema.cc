@@ -114,11 +114,9 @@ CREATE INDEX rollups_by_step
 CREATE INDEX rollups_by_age ON rollups(job, level, id);
 )sql",
     R"sql(
--- When a chunk was written, Unix milliseconds; 0: unknown. It is in the index by which stored chunks are found, since behind
--- the text it would be slow to read.
+-- When a chunk was written, Unix milliseconds; 0: unknown. In no index: making one anew would take a large database minutes
+-- at its first start.
 ALTER TABLE logs ADD COLUMN written_ms INTEGER NOT NULL DEFAULT 0;
-DROP INDEX logs_by_attempt;
-CREATE INDEX logs_by_attempt ON logs(job, attempt, id, rank, written_ms);
 )sql"};
 
 absl::Status RecordDropped(SqliteDatabase& db, const Dropped& dropped) {

@@ -439,9 +439,7 @@ absl::StatusOr<bool> MetricsStore::RemoveRows(const char* sql, uint64_t job_id) 
 
 absl::Status MetricsStore::SetMaxBytes(uint64_t max_bytes) { return db_->SetMaxBytes(max_bytes); }
 
-absl::Status MetricsStore::BeginCopy(const std::string& path) {
-  return db_->BeginCopy(path);
-}
+absl::Status MetricsStore::BeginCopy(const std::string& path) { return db_->BeginCopy(path); }
 
 absl::StatusOr<bool> MetricsStore::StepCopy() { return db_->StepCopy(); }
 

@@ -421,7 +421,7 @@ TEST_F(MetricsStoreTest, ATailOfATimeIsOfWhatWasWrittenInIt) {
 }
 
 TEST_F(MetricsStoreTest, AFewMinutesOfALongLogAreFoundInTurns) {
-  constexpr int kChunks = 100'000;
+  constexpr int kChunks = 20'000;
   std::vector<LogChunk> chunks;
   for (int i = 0; i < kChunks; ++i) chunks.push_back(ChunkAt(i, rank0_, 2 * i, "x\n"));
   ASSERT_OK(Logs(std::move(chunks)));
