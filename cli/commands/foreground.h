@@ -14,6 +14,7 @@ namespace muster::cli {
 struct ProgramJob {
   std::vector<std::string> program;
   std::string name;
+  std::string workdir;
   std::optional<std::string> project, pool;
   bool detach = false;
 };

@@ -161,14 +161,17 @@ TEST_F(ResumeFromTrainer, ASecondJobTrainsOnFromTheFirstOnesStep) {
 TEST_F(ResumeFromTrainer, AnImportedCheckpointIsOneToGoOnFrom) {
   const uint64_t first = cluster_.Submit(Job("first", 40));
   ASSERT_EQ(cluster_.WaitForEnd(first), "SUCCEEDED");
-  const std::string copy = cluster_.Path("copied");
+  // In a folder that has nothing of the agent's below it.
+  const std::string copy = cluster_.Path("elsewhere/copied");
+  std::filesystem::create_directories(cluster_.Path("elsewhere"));
   std::filesystem::copy(Folder(first), copy);
 
   const ProcessResult imported =
       cluster_.Cli({"ckpt", "import", copy, "--name", "elsewhere", "--set", "tags.from=there"});
   EXPECT_EQ(imported.exit_code, 2) << "it takes no job file's keys";
+  EXPECT_EQ(cluster_.Cli({"ckpt", "import", copy, "--step", "7"}).exit_code, 2);
   const ProcessResult done = cluster_.Cli({"ckpt", "import", copy, "--name", "elsewhere"});
-  EXPECT_EQ(done.exit_code, 0) << done.err;
+  ASSERT_EQ(done.exit_code, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("whole: step 40 of job 1 (first) elsewhere\n"));
   EXPECT_THAT(done.out, HasSubstr("committed as step 40\n"));
   EXPECT_TRUE(WaitUntil(kPatience, [&] {
@@ -192,18 +195,26 @@ TEST_F(ResumeFromTrainer, AnImportedCheckpointIsOneToGoOnFrom) {
 }
 
 TEST_F(ResumeFrom, WhatAnotherProgramSavedIsImportedByItsStep) {
-  const std::string file = cluster_.Path("net.pt");
+  std::filesystem::create_directories(cluster_.Path("elsewhere/snapshot"));
+  const std::string file = cluster_.Path("elsewhere/net.pt");
   std::ofstream(file) << "weights";
   const ProcessResult unknown = cluster_.Cli({"ckpt", "import", file});
   EXPECT_EQ(unknown.exit_code, 2) << unknown.err;
   EXPECT_THAT(unknown.err, HasSubstr("give --step"));
-  const ProcessResult missing = cluster_.Cli({"ckpt", "import", cluster_.Path("nothing")});
-  EXPECT_EQ(missing.exit_code, 1);
+  const ProcessResult missing =
+      cluster_.Cli({"ckpt", "import", cluster_.Path("elsewhere/nothing")});
+  EXPECT_EQ(missing.exit_code, 1) << missing.out;
   EXPECT_THAT(missing.err, HasSubstr("must be seen under this path here"));
   ASSERT_EQ(cluster_.Cli({"ckpt", "import", file, "--step", "7", "--name", "net"}).exit_code, 0);
   EXPECT_TRUE(WaitUntil(kPatience, [&] {
     return cluster_.Cli({"ckpt", "ls", "net"}).out.find("VERIFIED") != std::string::npos;
   }));
+  // A folder of links, as in a cache of Hugging Face's: nothing is taken over them.
+  std::filesystem::create_symlink("../net.pt", cluster_.Path("elsewhere/snapshot/linked.pt"));
+  const ProcessResult linked = cluster_.Cli(
+      {"ckpt", "import", cluster_.Path("elsewhere/snapshot"), "--step", "8", "--name", "linked"});
+  EXPECT_EQ(linked.exit_code, 1);
+  EXPECT_THAT(linked.err, HasSubstr("linked.pt leads out of its folder"));
   const ProcessResult read = cluster_.Cli({"run", "--set", "checkpoint.resume_from=net", "--", "sh",
                                            "-c", "cat $MUSTER_RESUME/net.pt"});
   EXPECT_EQ(read.out, "weights\n") << read.err;

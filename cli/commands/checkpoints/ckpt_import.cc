@@ -1,5 +1,6 @@
 #include "cli/commands/checkpoints/ckpt_import.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,11 +19,14 @@ struct ImportFlags {
   ProgramJob job{.name = "import"};
 };
 
-// As a job: its worker rereads the checkpoint, and its agent publishes it.
+// As a job, in the folder in which PATH lies: its worker rereads the checkpoint, and its agent
+// publishes it.
 absl::StatusOr<ExitCode> ImportCheckpoint(ImportFlags flags, Session& session) {
   if (flags.path.empty() || flags.path.front() != '/') {
     flags.path = absl::StrCat(WorkingDirectory(), "/", flags.path);
   }
+  while (flags.path.size() > 1 && flags.path.back() == '/') flags.path.pop_back();
+  flags.job.workdir = flags.path.substr(0, std::max<size_t>(flags.path.rfind('/'), 1));
   flags.job.program = {"muster-worker", "import-checkpoint", flags.path};
   if (flags.step.has_value()) flags.job.program.push_back(absl::StrCat("--step=", *flags.step));
   return RunProgramJob(std::move(flags.job), session);

@@ -83,6 +83,7 @@ absl::StatusOr<ExitCode> RunProgramJob(ProgramJob job, Session& session) {
   session.globals().program = std::move(job.program);
   RunFlags flags;
   flags.job.name = std::move(job.name);
+  flags.job.workdir = std::move(job.workdir);
   flags.job.project = std::move(job.project);
   flags.job.pool = std::move(job.pool);
   flags.detach = job.detach;

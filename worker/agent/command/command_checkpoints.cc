@@ -128,6 +128,20 @@ absl::Status CheckName(const std::string& name, const std::string& path) {
   return absl::Status(good.code(), absl::StrCat(path, ": ", good.message()));
 }
 
+// Of the checkpoint that the folder is already, of another job say: this one gets its own.
+bool IsFormerManifest(const UniqueFd& folder, const std::string& name) {
+  if (name != kManifestFile) return false;
+  const absl::StatusOr<UniqueFd> fd =
+      OpenBeneath(folder.get(), name, O_RDONLY, Links::kInside, Mounts::kEntered);
+  struct stat info = {};
+  if (!fd.ok() || ::fstat(fd->get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  const auto bytes = static_cast<uint64_t>(info.st_size);
+  if (bytes > kMaxManifestBytes) return false;
+  std::string text(bytes, '\0');
+  const ssize_t got = ::pread(fd->get(), text.data(), text.size(), 0);
+  return got == info.st_size && DecodeManifest(text).ok();
+}
+
 absl::StatusOr<std::vector<OfferedFile>> FilesOf(const std::string& path,
                                                  const std::vector<std::string>& roots,
                                                  const std::string& ranks_root, PathWatch& watch) {
@@ -144,6 +158,7 @@ absl::StatusOr<std::vector<OfferedFile>> FilesOf(const std::string& path,
   MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> listed,
                           ListSome(offered, path, kMaxManifestFiles + 1));
   for (const FileInfo& file : listed) {
+    if (IsFormerManifest(offered, file.name)) continue;
     // First, as what is said of the file from here on shows its name as it is.
     MUSTER_RETURN_IF_ERROR(CheckName(file.name, path));
     const std::string inside = absl::StrCat(path, "/", file.name);

@@ -8,12 +8,9 @@
 #include <sys/un.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -26,20 +23,12 @@
 namespace muster::worker {
 namespace {
 
-namespace stdfs = std::filesystem;
-
 constexpr int kProgressParts = 10;
 constexpr size_t kMaxAnswerBytes = 64 << 10;
 
 struct ImportFlags {
   std::string path;
   std::optional<int64_t> step;
-};
-
-// What is to be offered, and what is said of it.
-struct Import {
-  CheckpointLine offer;
-  std::vector<std::string> files;  // in the folder `path`; empty: `path` itself
 };
 
 void Say(const std::string& line) {
@@ -54,7 +43,8 @@ absl::StatusOr<std::string> Variable(const char* name) {
       absl::StrCat(name, " is not set: this is run by `muster ckpt import`, as a job"));
 }
 
-absl::StatusOr<Import> ReadWithManifest(FileSystem& fs, const ImportFlags& flags) {
+// What is to be said of it.
+absl::StatusOr<CheckpointLine> ReadWithManifest(FileSystem& fs, const ImportFlags& flags) {
   int parts = 0;
   MUSTER_ASSIGN_OR_RETURN(
       VerifiedCheckpoint verified,
@@ -69,55 +59,18 @@ absl::StatusOr<Import> ReadWithManifest(FileSystem& fs, const ImportFlags& flags
         return true;
       }));
   const Manifest& manifest = verified.manifest;
-  Import import;
-  import.offer.step = flags.step.value_or(manifest.step);
-  import.offer.epoch = manifest.epoch;
-  import.offer.best = manifest.best;
-  import.offer.metrics = manifest.metrics;
-  for (const ManifestFile& file : manifest.files) import.files.push_back(file.name);
+  if (flags.step.value_or(manifest.step) != manifest.step) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--step ", *flags.step, ": ", flags.path, " is of step ", manifest.step));
+  }
+  CheckpointLine offer;
+  offer.step = manifest.step;
+  offer.epoch = manifest.epoch;
+  offer.best = manifest.best;
+  offer.metrics = manifest.metrics;
   Say(absl::StrCat("whole: step ", manifest.step, " of job ", manifest.job_id, " (",
                    manifest.job_name, ") elsewhere"));
-  return import;
-}
-
-absl::StatusOr<Import> ReadAsItIs(const ImportFlags& flags) {
-  if (!flags.step.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        flags.path, " has no ", kManifestFile, ", so that nothing tells its step: give --step"));
-  }
-  Import import;
-  import.offer.step = *flags.step;
-  std::error_code error;
-  if (stdfs::is_directory(flags.path, error)) {
-    for (const auto& entry : stdfs::directory_iterator(flags.path, error)) {
-      if (!entry.is_regular_file(error)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(flags.path, ": ", entry.path().filename().string(),
-                         " is no file; a checkpoint is a ", "file, or a folder of files"));
-      }
-      import.files.push_back(entry.path().filename().string());
-    }
-  }
-  if (error) return absl::UnavailableError(absl::StrCat(flags.path, ": ", error.message()));
-  return import;
-}
-
-// Where the agent may read it: links to the files, or copies where those cannot be.
-absl::Status Stage(const ImportFlags& flags, const Import& import, const std::string& folder) {
-  std::error_code error;
-  stdfs::create_directories(folder, error);
-  const auto put = [&](const stdfs::path& from, const stdfs::path& to) {
-    stdfs::create_hard_link(from, to, error);
-    if (error) stdfs::copy_file(from, to, error);
-  };
-  if (import.files.empty())
-    put(flags.path, stdfs::path(folder) / stdfs::path(flags.path).filename());
-  for (const std::string& file : import.files) {
-    if (!error) put(stdfs::path(flags.path) / file, stdfs::path(folder) / file);
-  }
-  if (!error) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("cannot put ", flags.path, " into ", folder, ": ", error.message()));
+  return offer;
 }
 
 absl::StatusOr<UniqueFd> Connect(const std::string& path) {
@@ -177,25 +130,27 @@ absl::Status Offer(const std::string& socket, const CheckpointLine& offer) {
 
 absl::Status RunImport(const ImportFlags& flags, FileSystem& fs) {
   MUSTER_ASSIGN_OR_RETURN(const std::string socket, Variable("MUSTER_SOCKET"));
-  MUSTER_ASSIGN_OR_RETURN(const std::string offers, Variable("MUSTER_CHECKPOINT_DIR"));
-  std::error_code error;
-  if (!stdfs::exists(flags.path, error)) {
+  MUSTER_ASSIGN_OR_RETURN(const bool is_there, fs.Exists(flags.path));
+  if (!is_there) {
     return absl::NotFoundError(absl::StrCat(
         flags.path, " is not there on this worker; it must be seen under this path here"));
   }
   MUSTER_ASSIGN_OR_RETURN(const bool has_manifest,
                           fs.Exists(absl::StrCat(flags.path, "/", kManifestFile)));
-  absl::StatusOr<Import> import = has_manifest ? ReadWithManifest(fs, flags) : ReadAsItIs(flags);
-  if (!import.ok()) return import.status();
-  const std::string staged = absl::StrCat(offers, "/import");
-  absl::Status status = fs.RemoveTree(staged);  // of an attempt that was killed
-  if (status.ok()) status = Stage(flags, *import, staged);
-  import->offer.kind = CheckpointLine::Kind::kOffer;
-  import->offer.path = staged;
-  if (status.ok()) status = Offer(socket, import->offer);
-  stdfs::remove_all(staged, error);
-  if (status.ok()) Say(absl::StrCat("committed as step ", import->offer.step));
-  return status;
+  CheckpointLine offer;
+  if (has_manifest) {
+    MUSTER_ASSIGN_OR_RETURN(offer, ReadWithManifest(fs, flags));
+  } else if (flags.step.has_value()) {
+    offer.step = *flags.step;
+  } else {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flags.path, " has no ", kManifestFile, ", so that nothing tells its step: give --step"));
+  }
+  offer.kind = CheckpointLine::Kind::kOffer;
+  offer.path = flags.path;
+  MUSTER_RETURN_IF_ERROR(Offer(socket, offer));
+  Say(absl::StrCat("committed as step ", offer.step));
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // `muster-worker import-checkpoint`: the program of the job that `muster ckpt import` submits. It
-// rereads a checkpoint folder against its manifest, and offers its files to the agent that runs it,
-// which publishes them as a checkpoint of this job. What has no manifest is offered as it is.
+// rereads a checkpoint folder against its manifest, and offers it to the agent that runs it, which
+// copies and publishes its files as a checkpoint of this job. A file, or a flat folder of files,
+// without a manifest needs --step and is offered as it is. The job begins in the folder in which
+// PATH lies: from there its agent takes offers.
 #pragma once
 
 #include "absl/status/status.h"

@@ -253,6 +253,25 @@ TEST_F(CommandCheckpointsTest, WhatCannotBeCopiedIsToldAndTheNextOneGoesOn) {
   }
 }
 
+TEST_F(CommandCheckpointsTest, OfAWholeCheckpointTheManifestIsLeftBehind) {
+  Write("own/weights", "w");
+  const auto checkpoints = Make();
+  checkpoints->Offer(9, Line(1, dir_ / "own"));
+  loop_->Run();
+  ASSERT_EQ(events_.back().kind(), Kind::COMMIT);
+  std::filesystem::copy(events_.back().path(), dir_ / "copied");
+  ASSERT_TRUE(std::filesystem::exists(dir_ / "copied/MANIFEST.json"));
+  checkpoints->OnAck(1, "");
+  checkpoints->Offer(9, Line(2, dir_ / "copied"));
+  loop_->Run();
+  ASSERT_EQ(events_.back().kind(), Kind::COMMIT) << events_.back().message();
+  const auto published = ReadAndVerifyCheckpoint(PosixFileSystem(), events_.back().path(), "");
+  ASSERT_OK(published);
+  EXPECT_EQ(published->manifest.step, 2);
+  ASSERT_EQ(published->manifest.files.size(), 1u);
+  EXPECT_EQ(published->manifest.files[0].name, "weights");
+}
+
 // Its checkpoint would be acknowledged, and condemned at the first reading.
 TEST_F(CommandCheckpointsTest, ANameThatNoManifestCanHoldIsRefusedAndShownEscaped) {
   const std::map<std::string, std::string> bad = {
