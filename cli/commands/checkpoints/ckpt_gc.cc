@@ -123,8 +123,9 @@ absl::StatusOr<ExitCode> RunGc(const GcFlags& flags, Session& session) {
     const absl::Status removed =
         ControlCheckpoint(c.id(), v1::ControlCheckpointRequest::REMOVE, /*force=*/false, session)
             .status();
-    // Somebody has pinned it meanwhile, say, or a job is to begin from it.
-    if (absl::IsFailedPrecondition(removed)) {
+    // Somebody has pinned it meanwhile, say, or a job is to begin from it; or it is another's.
+    if (absl::IsFailedPrecondition(removed) || absl::IsPermissionDenied(removed) ||
+        absl::IsNotFound(removed)) {
       session.Say(absl::StrCat("it stays: ", removed.message()));
       continue;
     }
