@@ -47,8 +47,9 @@ class Bundling {
     Events();
     Local();
     std::string readme = absl::StrCat(
-        "A report of `muster debug bundle`. Tokens are cut out; names of jobs, "
-        "workers and paths are not.\n\n");
+        "A report of `muster debug bundle`. Tokens, and the environment and arguments of programs, "
+        "are "
+        "cut out; names of jobs, workers and paths are not.\n\n");
     for (const std::string& name : archive_.names()) absl::StrAppend(&readme, name, "\n");
     absl::StrAppend(&readme, "\n", missing_.empty() ? "Nothing is missing.\n" : missing_);
     archive_.Add("README.txt", readme);
@@ -116,10 +117,12 @@ class Bundling {
     for (size_t i = 0; i < most; ++i) AddJob(jobs->jobs(static_cast<int>(i)).id());
   }
 
-  // People keep secrets in it.
-  static void HideEnvironment(v1::JobSpec& spec) {
+  // People keep secrets in a program's environment and arguments.
+  static void HideCommand(v1::JobSpec& spec) {
     if (!spec.has_command()) return;
-    for (auto& [name, value] : *spec.mutable_command()->mutable_env()) value = "[hidden]";
+    v1::Command& command = *spec.mutable_command();
+    for (auto& [name, value] : *command.mutable_env()) value = "[hidden]";
+    for (int i = 1; i < command.argv_size(); ++i) command.set_argv(i, "[hidden]");
   }
 
   void AddJob(uint64_t id) {
@@ -127,8 +130,8 @@ class Bundling {
     request.mutable_job()->set_id(id);
     auto job = Ask(&Jobs::GetJob, request);
     if (!job.ok()) return Missing(absl::StrCat("job ", id), job.status());
-    HideEnvironment(*job->mutable_spec());
-    if (job->has_written_spec()) HideEnvironment(*job->mutable_written_spec());
+    HideCommand(*job->mutable_spec());
+    if (job->has_written_spec()) HideCommand(*job->mutable_written_spec());
     archive_.Add(absl::StrCat("jobs/", id, ".json"), JsonText(ToJson(*job)));
   }
 

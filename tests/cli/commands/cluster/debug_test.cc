@@ -49,6 +49,9 @@ class DebugTest : public ::testing::Test {
 TEST_F(DebugTest, ABundleHasTheStatesAndTheLogsAndNoSecrets) {
   v1::GetJobResponse job = MakeJob(7, "digits", v1::FAILED);
   (*job.mutable_spec()->mutable_command()->mutable_env())["API_KEY"] = "hunter2hunter2";
+  for (const char* word : {"python", "train.py", "--key=hunter2hunter2"}) {
+    job.mutable_spec()->mutable_command()->add_argv(word);
+  }
   service_.PutJob(job);
   const std::string local = run_.dir() / "local";
   std::filesystem::create_directories(local + "/logs");
@@ -66,7 +69,7 @@ TEST_F(DebugTest, ABundleHasTheStatesAndTheLogsAndNoSecrets) {
                     HasSubstr("/local/logs/musterd.log\n"), HasSubstr("/README.txt\n")));
   const std::string all = Tar("-xOf");
   EXPECT_THAT(all, AllOf(HasSubstr("began with [hidden]"), HasSubstr("\"API_KEY\": \"[hidden]\""),
-                         HasSubstr("\"version\": \"9.9.9\"")));
+                         HasSubstr("\"python\""), HasSubstr("\"version\": \"9.9.9\"")));
   EXPECT_THAT(all, AllOf(Not(HasSubstr("l0cal-token")), Not(HasSubstr("hunter2"))));
 }
 
