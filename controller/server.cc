@@ -252,7 +252,8 @@ void Server::OpenBackups() {
 }
 
 void Server::MakeWebPages() {
-  WebOptions web{config_.data_dir, config_.series_grace, ServesUnencrypted(config_)};
+  WebOptions web{config_.data_dir, config_.series_grace, ServesUnencrypted(config_),
+                 /*has_tls=*/!config_.tls.empty()};
   if (backups_ != nullptr) {
     web.backups = [this] {
       BackupTimes times{.every = config_.backup_every};

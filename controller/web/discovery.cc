@@ -20,12 +20,13 @@ bool IsReached(const WorkerFacts& facts, absl::string_view address) {
 
 }  // namespace
 
-std::string DiscoveryJson(const Snapshot& snapshot) {
+std::string DiscoveryJson(const Snapshot& snapshot, bool tls_only) {
   nlohmann::json targets = nlohmann::json::array();
   snapshot.workers.ForEach([&](const Worker& worker) {
     absl::string_view address = worker.facts.metrics_address;
     const bool by_tls = absl::ConsumePrefix(&address, "https://");
     if (worker.lost || !IsReached(worker.facts, address)) return;
+    if (tls_only && !by_tls && !IsLoopbackAddress(address)) return;
     nlohmann::json labels = {{"worker", worker.name}, {"pool", worker.facts.pool}};
     if (by_tls) labels["__scheme__"] = "https";
     targets.push_back({{"targets", {std::string(address)}}, {"labels", std::move(labels)}});

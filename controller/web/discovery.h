@@ -8,7 +8,8 @@
 namespace muster::controller {
 
 // A JSON list with one entry a worker that is not lost and has a metrics address, labelled with its
-// name and pool.
-std::string DiscoveryJson(const Snapshot& snapshot);
+// name and pool. `tls_only`: of ports beyond loopback those alone that speak TLS, since Prometheus
+// shows all of them the workers' token.
+std::string DiscoveryJson(const Snapshot& snapshot, bool tls_only = false);
 
 }  // namespace muster::controller

@@ -72,7 +72,7 @@ std::map<std::string, HttpHandler> WebPages::Handlers(std::function<absl::Status
   };
   handlers["/sd"] = [this](const ServedRequest&) {
     return ServedResponse{.content_type = "application/json",
-                          .body = DiscoveryJson(*engine_.snapshot())};
+                          .body = DiscoveryJson(*engine_.snapshot(), options_.has_tls)};
   };
   handlers.merge(PageHandlers());
   return handlers;

@@ -23,6 +23,7 @@ struct WebOptions {
   std::string data_dir;  // for the databases' sizes
   absl::Duration series_grace;
   bool insecure = false;
+  bool has_tls = false;  // then workers have a token for their metrics, too
   std::function<BackupTimes()> backups = nullptr;         // null: none are made
   std::function<absl::Time()> certificate_end = nullptr;  // of musterd's; null: no TLS
   // By port: those that were closed because too many were open.

@@ -82,6 +82,18 @@ TEST(DiscoveryTest, APortThatSpeaksTlsIsToBeAskedByHttps) {
   EXPECT_EQ(json[0]["targets"][0], "10.0.0.7:7073");
   EXPECT_EQ(json[0]["labels"]["__scheme__"], "https");
   EXPECT_FALSE(json[1]["labels"].contains("__scheme__"));
+
+  engine.Publish([&](Snapshot& s) {
+    auto plain = std::make_shared<Worker>(*s.workers.Find(2));
+    plain->facts.metrics_address = "10.0.0.7:7073";
+    s.workers.Put(2, plain);
+  });
+  const auto all = nlohmann::json::parse(DiscoveryJson(*engine.snapshot()));
+  EXPECT_EQ(all.size(), 3u);
+  const auto safe = nlohmann::json::parse(DiscoveryJson(*engine.snapshot(), /*tls_only=*/true));
+  ASSERT_EQ(safe.size(), 2u) << "the token would travel in plain text";
+  EXPECT_EQ(safe[0]["targets"][0], "10.0.0.7:7073");
+  EXPECT_EQ(safe[1]["labels"]["worker"], "w3");
 }
 
 TEST(PageTest, NothingInlineAndNothingFromElsewhereRuns) {
