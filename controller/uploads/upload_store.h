@@ -106,6 +106,12 @@ class UploadStore {
 
   uint64_t total_bytes() MUSTER_EXCLUDES(mutex_);
 
+  // Those that are being received.
+  size_t under_way() MUSTER_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return incoming_;
+  }
+
  private:
   struct Archive {
     uint64_t bytes = 0;

@@ -203,6 +203,10 @@ TEST_F(SlowUploadTest, SilentOnesAreEndedAndTheirPlacesAreOthersAgain) {
     for (size_t i = 0; i < thread_->shares().share(); ++i) {
       silent.push_back(Begin(HashOf(std::to_string(i)), 3, "a"));
     }
+    // Calls are taken up in any order.
+    ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] {
+      return thread_->store().under_way() == thread_->shares().share();
+    }));
     EXPECT_THAT(Upload(HashOf("abcd"), 4, {"abcd"}),
                 StatusIs(absl::StatusCode::kResourceExhausted,
                          ::testing::HasSubstr("4 of yours are under way, of 16 in all")));
