@@ -8,26 +8,32 @@ namespace muster::controller {
 
 void ExecService::Stop() {
   watch_.Stop();
-  std::vector<std::weak_ptr<PersonExec>> calls;
+  std::vector<Open> open;
   {
     MutexLock lock(mutex_);
     stopping_ = true;
-    calls.swap(calls_);
+    open.swap(open_);
   }
-  for (const auto& weak : calls) {
-    if (const auto call = weak.lock()) call->Close(Stopping());
+  for (const Open& one : open) {
+    if (const auto call = one.call.lock()) call->Close(Stopping());
   }
 }
 
-absl::Status ExecService::KeepUntilStop(const std::shared_ptr<PersonExec>& call) {
+absl::Status ExecService::KeepUntilStop(const std::shared_ptr<ClientExecStream>& call,
+                                        const std::string& caller) {
   MutexLock lock(mutex_);
   if (stopping_) return Stopping();
-  std::erase_if(calls_, [](const auto& open) { return open.expired(); });
-  if (calls_.size() >= kMostCalls) {
+  std::erase_if(open_, [](const Open& one) { return one.call.expired(); });
+  if (open_.size() >= kMaxCalls) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(kMostCalls, " programs of people run beside ranks already: try again later"));
+        absl::StrCat(kMaxCalls, " programs of people run beside ranks already: try again later"));
   }
-  calls_.push_back(call);
+  CallerShares::Place place = shares_.Take(caller);
+  if (place == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("you run ", kMaxPerCaller, " programs beside ranks already: end one"));
+  }
+  open_.push_back({call, std::move(place)});
   return absl::OkStatus();
 }
 
@@ -35,10 +41,11 @@ grpc::ServerBidiReactor<v1::ExecRequest, v1::ExecOutput>* ExecService::Exec(
     grpc::CallbackServerContext* context) {
   absl::StatusOr<Caller> caller = gate_.Enter(*context, "ExecService/Exec");
   absl::Status allowed = caller.status();
-  auto call = std::make_shared<PersonExec>(gate_, engine_, sessions_,
-                                           caller.ok() ? *std::move(caller) : Caller());
-  if (allowed.ok()) allowed = KeepUntilStop(call);
-  return PersonExec::Begin(std::move(call), *context, watch_, allowed);
+  const std::string share = caller.ok() ? caller->Share() : "";
+  auto call = std::make_shared<ClientExecStream>(gate_, engine_, sessions_,
+                                                 caller.ok() ? *std::move(caller) : Caller());
+  if (allowed.ok()) allowed = KeepUntilStop(call, share);
+  return ClientExecStream::Begin(std::move(call), *context, watch_, allowed);
 }
 
 }  // namespace muster::controller

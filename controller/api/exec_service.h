@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "controller/api/calls/caller_shares.h"
 #include "controller/api/calls/service_call.h"
 #include "controller/api/calls/stream_watch.h"
 #include "controller/api/streams/exec_sessions.h"
@@ -26,10 +28,17 @@ class ExecService final : public v1::ExecService::CallbackService {
       grpc::CallbackServerContext* context) override;
 
  private:
-  static constexpr size_t kMostCalls = 256;
+  static constexpr size_t kMaxCalls = 256;
+  static constexpr size_t kMaxPerCaller = 8;
 
-  // So that Stop ends it; refused when there are too many, or no more.
-  absl::Status KeepUntilStop(const std::shared_ptr<PersonExec>& call) MUSTER_EXCLUDES(mutex_);
+  struct Open {
+    std::weak_ptr<ClientExecStream> call;
+    CallerShares::Place place;
+  };
+
+  // So that Stop ends it; refused when there are too many, of `caller` or in all, or no more.
+  absl::Status KeepUntilStop(const std::shared_ptr<ClientExecStream>& call,
+                             const std::string& caller) MUSTER_EXCLUDES(mutex_);
 
   Engine& engine_;
   CallGate& gate_;
@@ -37,7 +46,8 @@ class ExecService final : public v1::ExecService::CallbackService {
   StreamWatch watch_;
   Mutex mutex_;
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
-  std::vector<std::weak_ptr<PersonExec>> calls_ MUSTER_GUARDED_BY(mutex_);
+  CallerShares shares_ MUSTER_GUARDED_BY(mutex_){kMaxPerCaller};
+  std::vector<Open> open_ MUSTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster::controller

@@ -53,7 +53,7 @@ void WorkerService::Stop() {
   watch_.Stop();
   std::vector<Opened<ControlStream>> controls;
   std::vector<Opened<BulkStream>> bulks;
-  std::vector<Opened<WorkerExec>> execs;
+  std::vector<Opened<AgentExecStream>> execs;
   {
     MutexLock lock(mutex_);
     stopping_ = true;
@@ -69,7 +69,7 @@ void WorkerService::Stop() {
 void WorkerService::CloseOf(const std::string& name) {
   std::vector<Opened<ControlStream>> controls;
   std::vector<Opened<BulkStream>> bulks;
-  std::vector<Opened<WorkerExec>> execs;
+  std::vector<Opened<AgentExecStream>> execs;
   {
     MutexLock lock(mutex_);
     controls = ThoseOf(controls_, name);
@@ -110,7 +110,7 @@ grpc::ServerBidiReactor<v1::BulkBatch, v1::BulkAck>* WorkerService::Bulk(
 
 grpc::ServerBidiReactor<v1::ExecOutput, v1::ExecInput>* WorkerService::Exec(
     grpc::CallbackServerContext* context) {
-  return Open(std::make_shared<WorkerExec>(gate_, exec_sessions_, PeerNamesOf(*context)),
+  return Open(std::make_shared<AgentExecStream>(gate_, exec_sessions_, PeerNamesOf(*context)),
               &WorkerService::execs_, *context);
 }
 

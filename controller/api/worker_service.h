@@ -86,7 +86,7 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
   std::vector<Opened<ControlStream>> controls_ MUSTER_GUARDED_BY(mutex_);
   std::vector<Opened<BulkStream>> bulks_ MUSTER_GUARDED_BY(mutex_);
-  std::vector<Opened<WorkerExec>> execs_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<Opened<AgentExecStream>> execs_ MUSTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster::controller

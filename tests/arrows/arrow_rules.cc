@@ -173,7 +173,7 @@ const std::vector<Module>& Modules() {
         "worker/agent/process/", "worker/agent/telemetry/"}},
       {"worker/agent/exec/",
        {kProto, "common/rpc/", "worker/agent/base/", "worker/agent/command/command_rules.h",
-        "worker/agent/gang/beside_rank.h", "worker/agent/gang/supervisor.h",
+        "worker/agent/gang/rank_exec_context.h", "worker/agent/gang/supervisor.h",
         "worker/agent/process/"}},
       {"worker/agent/preemption/",
        {"common/metrics/", "common/object_store/http_client.h",

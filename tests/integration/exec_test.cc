@@ -77,7 +77,11 @@ TEST_F(ExecWalk, RunsInTheEnvironmentOfTheRank) {
   EXPECT_EQ(Exec("tty -s; echo $?").out, "1\n");
   EXPECT_EQ(Exec("kill -TERM $$").exit_code, 128 + SIGTERM);
   EXPECT_EQ(Exec("cat").out, "") << "without -i there is no input";
-  EXPECT_EQ(Exec("sleep 1000 & echo begun").out, "begun\n") << "what it leaves is not waited for";
+  EXPECT_EQ(Exec("sleep 1000 & echo $! > " + cluster_.Path("pid") + "; echo begun").out, "begun\n")
+      << "what it leaves is not waited for";
+  const ProcessId left = Waiter();
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return !IsAlive(left); })) << "it ends with it";
+  EXPECT_EQ(Exec("yes & sleep 0.2").exit_code, 0) << "nor for the end of what that writes";
   EXPECT_THAT(cluster_.Cli({"audit"}).out, HasSubstr("job 1: exec beside rank 0 on worker-"));
 }
 

@@ -1,6 +1,7 @@
 // `muster exec`: runs a program beside a rank of a job, in the rank's environment.
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -36,9 +37,12 @@ struct ExecFlags {
 // Passes standard input to the program on a thread of its own, until it is destroyed.
 class InputPump {
  public:
-  // `stream` outlives it, and is written by nobody else. `terminal` may be null.
-  InputPump(ExecStream& stream, bool interactive, const ExecTerminal* terminal)
+  // `stream` and `context` outlive it, and the stream is written by nobody else. `terminal` may be
+  // null.
+  InputPump(ExecStream& stream, grpc::ClientContext& context, bool interactive,
+            const ExecTerminal* terminal)
       : stream_(stream),
+        context_(context),
         terminal_(terminal),
         stop_(::eventfd(0, EFD_CLOEXEC)),
         thread_([this, interactive] { Run(interactive); }) {}
@@ -78,6 +82,9 @@ class InputPump {
       return false;
     }
     piece.resize(static_cast<size_t>(got));
+    bool leave = false;
+    if (terminal_ != nullptr) piece = leave_keys_.Pass(piece, leave);
+    if (leave) context_.TryCancel();
     return Say([&](v1::ExecInput& input) { input.set_stdin(std::move(piece)); });
   }
 
@@ -90,7 +97,9 @@ class InputPump {
   }
 
   ExecStream& stream_;
+  grpc::ClientContext& context_;
   const ExecTerminal* const terminal_;
+  LeaveKeys leave_keys_;
   const UniqueFd stop_;
   std::thread thread_;  // last: it uses all of the above
 };
@@ -118,6 +127,13 @@ std::optional<v1::ExecEnd> PassOutput(ExecStream& stream, Host& host) {
   return std::nullopt;
 }
 
+// As a shell says it. What was cut short has not done what it was to do, whatever it says itself.
+int CodeOf(const v1::ExecEnd& end) {
+  if (end.signal() != 0) return kSignalled + end.signal();
+  const bool was_cut = !end.error().empty() && end.exit_code() == 0;
+  return was_cut ? kSignalled + SIGHUP : end.exit_code();
+}
+
 absl::StatusOr<ExitCode> RunExec(const ExecFlags& flags, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(v1::ExecStart start, StartOf(flags, session.globals().program));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
@@ -136,18 +152,19 @@ absl::StatusOr<ExitCode> RunExec(const ExecFlags& flags, Session& session) {
   stream->Write(first);
   std::optional<v1::ExecEnd> end;
   {
-    const InputPump input(*stream, flags.interactive || flags.tty, terminal.get());
+    const InputPump input(*stream, call.context(), flags.interactive || flags.tty, terminal.get());
     end = PassOutput(*stream, session.host());
     // So that no write waits any more.
     if (!session.host().out || end.has_value()) call.context().TryCancel();
   }
   const CallEnd call_end = call.End(stream->Finish());
-  terminal = nullptr;
-  if (guard.interrupted()) return Interrupted("interrupted: the program was ended");
+  const bool terminal_was_taken = std::exchange(terminal, nullptr) != nullptr;
+  const bool left = terminal_was_taken && absl::IsCancelled(call_end.status) && !end.has_value();
+  if (guard.interrupted() || left) return Interrupted("interrupted: the program was ended");
   if (!session.host().out) return ExitCode::kDone;  // RunMuster says so
   if (!end.has_value()) return client->Explain(call_end, limit);
   if (!end->error().empty()) session.Say(absl::StrCat("muster: ", end->error()));
-  return static_cast<ExitCode>(end->signal() != 0 ? kSignalled + end->signal() : end->exit_code());
+  return static_cast<ExitCode>(CodeOf(*end));
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 // The process's own terminal, given over to a program that runs elsewhere: every key goes to it as
-// it comes, and nothing is echoed here. At most one at a time.
+// it comes, and nothing is echoed here. At most one at a time. Also a signal that ends the process
+// gives it back as it was.
 #pragma once
 
-#include <termios.h>
-
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/base/unique_fd.h"
 #include "muster/v1/exec_service.pb.h"
 
@@ -27,8 +28,19 @@ class ExecTerminal {
  private:
   ExecTerminal() = default;
 
-  termios before_{};
   UniqueFd resized_;
+};
+
+// Finds the way out in what is typed, as ssh has it: `~.` at the begin of a line leaves, `~~` there
+// is one `~`. Pure.
+class LeaveKeys {
+ public:
+  // What of the keys goes to the program. `leave` becomes true at `~.`; what follows is dropped.
+  std::string Pass(absl::string_view keys, bool& leave);
+
+ private:
+  bool at_begin_ = true;  // of a line
+  bool tilde_ = false;    // came there, and was not passed on yet
 };
 
 }  // namespace muster::cli

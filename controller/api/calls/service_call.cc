@@ -149,6 +149,12 @@ absl::Status CallGate::CheckAgain(const Caller& caller, const std::string& proje
   return project.empty() ? absl::OkStatus() : CheckRole(*now.principal, now.method->least, project);
 }
 
+absl::Status CallGate::CheckJobAgain(const Caller& caller, const std::string& project,
+                                     const std::string& owner) const {
+  MUSTER_ASSIGN_OR_RETURN(const Caller now, Again(caller));
+  return CheckJobOf(*now.method, *now.principal, project, owner);
+}
+
 MayRead CallGate::ReadsOf(const Caller& caller) const {
   if (access_ == nullptr || caller.principal == nullptr || caller.principal->is_builtin()) {
     return nullptr;

@@ -93,6 +93,9 @@ class CallGate {
   absl::StatusOr<Caller> Again(const Caller& caller) const;
   // Likewise, with CheckProject. Empty project: it does not matter.
   absl::Status CheckAgain(const Caller& caller, const std::string& project) const;
+  // Likewise, with CheckJob, of a job of that project and owner.
+  absl::Status CheckJobAgain(const Caller& caller, const std::string& project,
+                             const std::string& owner) const;
   // As of each time that it is asked; null: everything.
   MayRead ReadsOf(const Caller& caller) const;
   // `done` runs once what `caller` changed is on record.

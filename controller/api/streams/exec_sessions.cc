@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/units.h"
 #include "common/os/secrets.h"
 #include "controller/api/calls/known_jobs.h"
 #include "controller/model/ledger_rules.h"
@@ -12,18 +13,18 @@ namespace muster::controller {
 namespace {
 
 constexpr size_t kSessionBytes = 16;
-constexpr int kMostWords = 1024;
-constexpr size_t kMostWordBytes = 128 << 10;
-constexpr size_t kMostInputBytes = 64 << 10;
-constexpr size_t kMostTerminalTypeBytes = 64;
-constexpr uint32_t kMostTerminalSize = 10'000;
+constexpr int kMaxWords = 1024;
+constexpr size_t kMaxWordBytes = 128 << 10;
+constexpr size_t kMaxPieceBytes = 64 << 10;
+constexpr size_t kMaxTerminalTypeBytes = 64;
+constexpr uint32_t kMaxTerminalSize = 10'000;
 
 absl::Status CheckSize(const v1::TerminalSize& size) {
-  if (size.rows() <= kMostTerminalSize && size.columns() <= kMostTerminalSize) {
+  if (size.rows() <= kMaxTerminalSize && size.columns() <= kMaxTerminalSize) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("terminal: at most ", kMostTerminalSize, " rows and columns"));
+      absl::StrCat("terminal: at most ", kMaxTerminalSize, " rows and columns"));
 }
 
 absl::Status CheckStart(const v1::ExecStart& start) {
@@ -36,26 +37,36 @@ absl::Status CheckStart(const v1::ExecStart& start) {
   if (start.argv_size() == 0 || start.argv(0).empty()) {
     return absl::InvalidArgumentError("argv: names no program");
   }
-  if (start.argv_size() > kMostWords || bytes > kMostWordBytes) {
+  if (start.argv_size() > kMaxWords || bytes > kMaxWordBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("argv: at most ", kMostWords, " words and ", kMostWordBytes, " bytes"));
+        absl::StrCat("argv: at most ", kMaxWords, " words and ", kMaxWordBytes, " bytes"));
   }
   const std::string& type = start.terminal_type();
   has_nul |= type.find('\0') != std::string::npos;
   if (has_nul) return absl::InvalidArgumentError("argv and terminal_type: no word has a NUL");
-  if (type.size() > kMostTerminalTypeBytes) {
+  if (type.size() > kMaxTerminalTypeBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("terminal_type: at most ", kMostTerminalTypeBytes, " bytes"));
+        absl::StrCat("terminal_type: at most ", kMaxTerminalTypeBytes, " bytes"));
   }
   return CheckSize(start.terminal());
 }
 
 // What passes on may not hold any number of bytes.
 absl::Status CheckInput(const v1::ExecInput& input) {
-  if (input.stdin().size() > kMostInputBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("stdin: at most ", kMostInputBytes, " bytes"));
+  if (input.accepted())
+    return absl::InvalidArgumentError("accepted: only the controller says that");
+  if (input.stdin().size() > kMaxPieceBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("stdin: at most ", kMaxPieceBytes, " bytes"));
   }
   return CheckSize(input.resize());
+}
+
+absl::Status CheckOutput(const v1::ExecOutput& output) {
+  if (output.has_session()) return absl::InvalidArgumentError("a session is named once");
+  const size_t bytes =
+      output.stdout().size() + output.stderr().size() + output.end().error().size();
+  if (bytes <= kMaxPieceBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("output: at most ", kMaxPieceBytes, " bytes"));
 }
 
 // The rank of the job's live attempt.
@@ -76,24 +87,17 @@ absl::StatusOr<const Rank*> FindRank(const Job& job, uint32_t rank) {
 
 }  // namespace
 
-absl::Status ExecSessions::Open(const std::string& session, const std::string& user,
-                                const std::string& worker, std::weak_ptr<PersonExec> person) {
+absl::Status ExecSessions::Open(const std::string& session, const std::string& worker,
+                                std::weak_ptr<ClientExecStream> person) {
   MutexLock lock(mutex_);
-  size_t of_user = 0;
   size_t of_worker = 0;
-  for (const auto& [id, open] : sessions_) {
-    of_user += open.user == user;
-    of_worker += open.worker == worker;
-  }
-  if (of_user >= kMostOfUser) {
+  for (const auto& [id, open] : sessions_) of_worker += open.worker == worker;
+  if (of_worker >= kMaxPerWorker) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("you (", user, ") run ", of_user, " programs beside ranks already: end one"));
+        absl::StrCat(of_worker, " programs of people run beside ranks on worker ", worker,
+                     " already: try again when one has ended"));
   }
-  if (of_worker >= kMostOfWorker) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        of_worker, " programs of people run beside ranks on worker ", worker, " already"));
-  }
-  sessions_[session] = {user, worker, std::move(person)};
+  sessions_[session] = {worker, std::move(person)};
   return absl::OkStatus();
 }
 
@@ -102,40 +106,39 @@ void ExecSessions::Close(const std::string& session) {
   sessions_.erase(session);
 }
 
-absl::StatusOr<std::shared_ptr<PersonExec>> ExecSessions::Find(const std::string& session,
-                                                               const PeerNames& sender) {
+absl::StatusOr<std::shared_ptr<ClientExecStream>> ExecSessions::Find(const std::string& session,
+                                                                     const PeerNames& sender) {
   MutexLock lock(mutex_);
   const auto found = sessions_.find(session);
-  std::shared_ptr<PersonExec> person;
+  std::shared_ptr<ClientExecStream> person;
   if (found != sessions_.end()) person = found->second.person.lock();
   if (person == nullptr) return absl::NotFoundError("the person is gone");
   MUSTER_RETURN_IF_ERROR(CheckPeerIs(found->second.worker, sender));
   return person;
 }
 
-absl::Status PersonExec::Take(v1::ExecRequest& message) {
+absl::Status ClientExecStream::Take(v1::ExecRequest& message) {
   const bool is_first = session_.empty();
   if (message.has_start() != is_first) {
     return absl::InvalidArgumentError("the first message, and no other one, is `start`");
   }
   if (is_first) return TakeStart(message.start());
   MUSTER_RETURN_IF_ERROR(CheckInput(message.input()));
-  std::shared_ptr<WorkerExec> agent;
+  std::shared_ptr<AgentExecStream> agent;
   {
     MutexLock lock(state_);
     agent = agent_.lock();
   }
-  if (agent != nullptr) agent->Say(std::move(*message.mutable_input()));
+  if (agent != nullptr) agent->Enqueue(std::move(*message.mutable_input()));
   return absl::OkStatus();
 }
 
-absl::Status PersonExec::TakeStart(const v1::ExecStart& start) {
+absl::Status ClientExecStream::TakeStart(const v1::ExecStart& start) {
   MUSTER_RETURN_IF_ERROR(CheckStart(start));
   MUSTER_ASSIGN_OR_RETURN(Place place, FindPlace(start));
   MUSTER_ASSIGN_OR_RETURN(session_, RandomBytes(kSessionBytes));
   place.assignment.session = session_;
-  MUSTER_RETURN_IF_ERROR(
-      sessions_.Open(session_, caller_.principal->user, place.worker, weak_from_this()));
+  MUSTER_RETURN_IF_ERROR(sessions_.Open(session_, place.worker, weak_from_this()));
   {
     MutexLock lock(mutex_);
     started_ = true;
@@ -143,6 +146,7 @@ absl::Status PersonExec::TakeStart(const v1::ExecStart& start) {
   {
     MutexLock lock(state_);
     project_ = place.project;
+    owner_ = place.owner;
     worker_ = place.worker;
   }
   const std::string project = place.project;
@@ -152,7 +156,7 @@ absl::Status PersonExec::TakeStart(const v1::ExecStart& start) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<PersonExec::Place> PersonExec::FindPlace(const v1::ExecStart& start) {
+absl::StatusOr<ClientExecStream::Place> ClientExecStream::FindPlace(const v1::ExecStart& start) {
   KnownJobs jobs(engine_, gate_.ReadsOf(caller_));
   MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(start.job()));
   MUSTER_RETURN_IF_ERROR(gate_.CheckJob(caller_, *job, jobs.NoSuchJob(start.job())));
@@ -171,6 +175,7 @@ absl::StatusOr<PersonExec::Place> PersonExec::FindPlace(const v1::ExecStart& sta
   Place place{.worker = rank->worker,
               .incarnation = rank->incarnation,
               .project = job->settings->project,
+              .owner = job->owner,
               .object = absl::StrCat("job ", job->id, ": exec beside rank ", rank->rank, " on ",
                                      rank->worker),
               .assignment = {}};
@@ -184,72 +189,88 @@ absl::StatusOr<PersonExec::Place> PersonExec::FindPlace(const v1::ExecStart& sta
   return place;
 }
 
-void PersonExec::Ask(const Place& place) {
+void ClientExecStream::Ask(const Place& place) {
   {
     MutexLock lock(state_);
     asked_at_ = gate_.Now();
   }
+  // What could not be recorded is not done.
+  if (const absl::Status recorded = gate_.CanRecord(); !recorded.ok()) return Close(recorded);
   if (engine_.SendOnce(place.worker, place.incarnation, Assignment{.body = place.assignment}))
     return;
   Close(absl::UnavailableError(
       absl::StrCat("worker ", place.worker, " is not connected now: try again")));
 }
 
-absl::Status PersonExec::StillAllowed() const {
+absl::Status ClientExecStream::StillAllowed() const {
   std::string project;
+  std::string owner;
   {
     MutexLock lock(state_);
     if (worker_.empty()) return absl::OkStatus();
-    if (!met_ && gate_.Now() - asked_at_ > kAnswerPatience) {
+    if (!attached_ && gate_.Now() - asked_at_ > kAnswerPatience) {
       return absl::UnavailableError(absl::StrCat(
-          "worker ", worker_, " did not answer: is its agent older than the controller?"));
+          "worker ", worker_, " did not answer within ", HumanDuration(kAnswerPatience),
+          ": its agent is older than the controller, or a path hangs there"));
     }
     project = project_;
+    owner = owner_;
   }
-  return gate_.CheckAgain(caller_, project);
+  return gate_.CheckJobAgain(caller_, project, owner);
 }
 
-bool PersonExec::Meet(const std::shared_ptr<WorkerExec>& worker) {
+bool ClientExecStream::Attach(const std::shared_ptr<AgentExecStream>& worker) {
   {
     MutexLock lock(state_);
-    if (std::exchange(met_, true)) return false;
+    if (std::exchange(attached_, true)) return false;
     agent_ = worker;
   }
-  SetPeer(worker);
   return true;
 }
 
-void PersonExec::Hear(v1::ExecOutput output) {
+void ClientExecStream::StartForwarding(const std::shared_ptr<AgentExecStream>& worker) {
+  SetPeer(worker);
+}
+
+void ClientExecStream::OnOutput(v1::ExecOutput output) {
   const bool is_end = output.has_end();
   if (is_end) {
     MutexLock lock(state_);
     told_end_ = true;
   }
-  Say(std::move(output));
+  Enqueue(std::move(output));
   if (is_end) Close(absl::OkStatus());
 }
 
-void PersonExec::Leave(const absl::Status& why) {
+void ClientExecStream::OnPeerClosed(const absl::Status& why) {
   std::string worker;
   {
     MutexLock lock(state_);
     if (told_end_) return;
     worker = worker_;
   }
-  Close(absl::UnavailableError(absl::StrCat(
-      "worker ", worker, " has lost the controller, and so ended the program: ", why.message())));
+  Close(absl::UnavailableError(
+      absl::StrCat("worker ", worker,
+                   ": the call over which the program ran has ended, and the program with it: ",
+                   why.message())));
 }
 
-void PersonExec::OnOver() {
+void ClientExecStream::OnOver() {
   sessions_.Close(session_);
-  const std::shared_ptr<ExecPeer> worker = Peer();
-  if (worker != nullptr) worker->Leave(absl::CancelledError("the person is gone"));
+  const std::shared_ptr<ExecPeer> agent = Peer();
+  if (agent == nullptr) return;
+  bool is_done = false;
+  {
+    MutexLock lock(state_);
+    is_done = told_end_;
+  }
+  agent->OnPeerClosed(is_done ? absl::OkStatus() : absl::CancelledError("the person is gone"));
 }
 
-absl::Status WorkerExec::Take(v1::ExecOutput& message) {
+absl::Status AgentExecStream::Take(v1::ExecOutput& message) {
   if (person_ != nullptr) {
-    if (message.has_session()) return absl::InvalidArgumentError("a session is named once");
-    person_->Hear(std::move(message));
+    MUSTER_RETURN_IF_ERROR(CheckOutput(message));
+    person_->OnOutput(std::move(message));
     return absl::OkStatus();
   }
   if (!message.has_session()) {
@@ -260,14 +281,21 @@ absl::Status WorkerExec::Take(v1::ExecOutput& message) {
     MutexLock lock(mutex_);
     started_ = true;
   }
+  if (!person_->Attach(shared_from_this())) {
+    person_ = nullptr;
+    return absl::FailedPreconditionError("the session has its worker already");
+  }
   SetPeer(person_);
-  if (person_->Meet(shared_from_this())) return absl::OkStatus();
-  person_ = nullptr;
-  return absl::FailedPreconditionError("the session has its worker already");
+  v1::ExecInput accepted;  // before all that the person says
+  accepted.set_accepted(true);
+  Enqueue(std::move(accepted));
+  person_->StartForwarding(shared_from_this());
+  return absl::OkStatus();
 }
 
-void WorkerExec::OnOver() {
-  if (person_ != nullptr) person_->Leave(absl::CancelledError("its call is over"));
+void AgentExecStream::OnOver() {
+  if (person_ != nullptr)
+    person_->OnPeerClosed(absl::CancelledError("its agent or the connection is gone"));
 }
 
 }  // namespace muster::controller

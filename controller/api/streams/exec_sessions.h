@@ -26,28 +26,27 @@
 
 namespace muster::controller {
 
-class PersonExec;
-class WorkerExec;
+class ClientExecStream;
+class AgentExecStream;
 
 // Those that are open. Thread-safe; outlives the calls.
 class ExecSessions {
  public:
-  static constexpr size_t kMostOfUser = 16;
-  static constexpr size_t kMostOfWorker = 16;
+  static constexpr size_t kMaxPerWorker = 16;
 
-  // RESOURCE_EXHAUSTED: too many of the user or on the worker; the message says which.
-  absl::Status Open(const std::string& session, const std::string& user, const std::string& worker,
-                    std::weak_ptr<PersonExec> person) MUSTER_EXCLUDES(mutex_);
+  // RESOURCE_EXHAUSTED: too many on the worker.
+  absl::Status Open(const std::string& session, const std::string& worker,
+                    std::weak_ptr<ClientExecStream> person) MUSTER_EXCLUDES(mutex_);
   void Close(const std::string& session) MUSTER_EXCLUDES(mutex_);
   // NOT_FOUND: there is none (any more). PERMISSION_DENIED: it is another worker's.
-  absl::StatusOr<std::shared_ptr<PersonExec>> Find(const std::string& session,
-                                                   const PeerNames& sender) MUSTER_EXCLUDES(mutex_);
+  absl::StatusOr<std::shared_ptr<ClientExecStream>> Find(const std::string& session,
+                                                         const PeerNames& sender)
+      MUSTER_EXCLUDES(mutex_);
 
  private:
   struct Session {
-    std::string user;
     std::string worker;
-    std::weak_ptr<PersonExec> person;
+    std::weak_ptr<ClientExecStream> person;
   };
   Mutex mutex_;
   std::map<std::string, Session> sessions_ MUSTER_GUARDED_BY(mutex_);
@@ -59,33 +58,33 @@ class ExecPeer {
   virtual ~ExecPeer() = default;
   virtual bool HasRoom() const = 0;
   // The other side may have room again.
-  virtual void GoOn() = 0;
+  virtual void OnPeerReady() = 0;
   // The other side's call is over.
-  virtual void Leave(const absl::Status& why) = 0;
+  virtual void OnPeerClosed(const absl::Status& why) = 0;
 };
 
 // What both calls do: what the other one says is queued, and written in its order.
 template <typename In, typename Out>
-class ExecCall : public TwoWayStream<In, Out>, public ExecPeer {
+class ExecStream : public TwoWayStream<In, Out>, public ExecPeer {
  public:
   using TwoWayStream<In, Out>::TwoWayStream;
 
-  void Say(Out message) {
+  void Enqueue(Out message) {
     MutexLock lock(this->mutex_);
     if (this->ended_) return;
     waiting_.push_back(std::move(message));
     waiting_count_ = waiting_.size();
     this->GoOnLocked();
   }
-  bool HasRoom() const override { return waiting_count_ < kMostWaiting; }
-  void GoOn() override {
+  bool HasRoom() const override { return waiting_count_ < kMaxWaiting; }
+  void OnPeerReady() override {
     MutexLock lock(this->mutex_);
     this->GoOnLocked();
   }
-  void Leave(const absl::Status& why) override { this->Close(why); }
+  void OnPeerClosed(const absl::Status& why) override { this->Close(why); }
 
  protected:
-  static constexpr size_t kMostWaiting = 8;  // messages
+  static constexpr size_t kMaxWaiting = 8;  // messages
 
   // From now on; once.
   void SetPeer(std::weak_ptr<ExecPeer> peer) {
@@ -111,7 +110,7 @@ class ExecCall : public TwoWayStream<In, Out>, public ExecPeer {
     waiting_count_ = waiting_.size();
   }
   void OnWritten() override {
-    if (const std::shared_ptr<ExecPeer> peer = Peer()) peer->GoOn();
+    if (const std::shared_ptr<ExecPeer> peer = Peer()) peer->OnPeerReady();
   }
   void DropWaitingLocked() override MUSTER_REQUIRES(this->mutex_) {
     // The first one may be on its way.
@@ -123,6 +122,8 @@ class ExecCall : public TwoWayStream<In, Out>, public ExecPeer {
   absl::Duration PatienceLocked() const override MUSTER_REQUIRES(this->mutex_) {
     return started_ ? absl::InfiniteDuration() : this->gate_.patience().hello;
   }
+  // Who does not read stops the program.
+  absl::Duration UnreadPatience() const override { return absl::InfiniteDuration(); }
 
   bool started_ MUSTER_GUARDED_BY(this->mutex_) = false;  // the first message has come
 
@@ -133,22 +134,27 @@ class ExecCall : public TwoWayStream<In, Out>, public ExecPeer {
   std::weak_ptr<ExecPeer> peer_ MUSTER_GUARDED_BY(this->mutex_);
 };
 
-class PersonExec final : public ExecCall<v1::ExecRequest, v1::ExecOutput>,
-                         public std::enable_shared_from_this<PersonExec> {
+class ClientExecStream final : public ExecStream<v1::ExecRequest, v1::ExecOutput>,
+                               public std::enable_shared_from_this<ClientExecStream> {
  public:
   // From the message to the agent until it opens its call.
   static constexpr absl::Duration kAnswerPatience = absl::Seconds(20);
 
   // All references outlive the call. `caller`: as CallGate::Enter has let it in.
-  PersonExec(CallGate& gate, Engine& engine, ExecSessions& sessions, Caller caller)
-      : ExecCall(gate, "Exec"), engine_(engine), sessions_(sessions), caller_(std::move(caller)) {}
+  ClientExecStream(CallGate& gate, Engine& engine, ExecSessions& sessions, Caller caller)
+      : ExecStream(gate, "Exec"),
+        engine_(engine),
+        sessions_(sessions),
+        caller_(std::move(caller)) {}
 
-  // The agent's call. False: there is one already.
-  bool Meet(const std::shared_ptr<WorkerExec>& worker);
+  // The agent's call, which StartForwarding follows. False: there is one already.
+  bool Attach(const std::shared_ptr<AgentExecStream>& worker);
+  // What the person says goes to the agent from now on.
+  void StartForwarding(const std::shared_ptr<AgentExecStream>& worker);
   // What the program wrote, or how it ended.
-  void Hear(v1::ExecOutput output);
+  void OnOutput(v1::ExecOutput output);
   // The agent's call is over. An end that was not told is an error.
-  void Leave(const absl::Status& why) override;
+  void OnPeerClosed(const absl::Status& why) override;
 
  private:
   // Whom the program is to run beside.
@@ -156,6 +162,7 @@ class PersonExec final : public ExecCall<v1::ExecRequest, v1::ExecOutput>,
     std::string worker;
     std::string incarnation;
     std::string project;
+    std::string owner;
     std::string object;  // for the audit log
     ExecAssignment assignment;
   };
@@ -174,19 +181,20 @@ class PersonExec final : public ExecCall<v1::ExecRequest, v1::ExecOutput>,
 
   mutable Mutex state_;
   std::string project_ MUSTER_GUARDED_BY(state_);
+  std::string owner_ MUSTER_GUARDED_BY(state_);  // of the job
   std::string worker_ MUSTER_GUARDED_BY(state_);
   absl::Duration asked_at_ MUSTER_GUARDED_BY(state_) = absl::InfiniteDuration();  // since boot
-  bool met_ MUSTER_GUARDED_BY(state_) = false;
-  std::weak_ptr<WorkerExec> agent_ MUSTER_GUARDED_BY(state_);  // its call
+  bool attached_ MUSTER_GUARDED_BY(state_) = false;
+  std::weak_ptr<AgentExecStream> agent_ MUSTER_GUARDED_BY(state_);  // its call
   bool told_end_ MUSTER_GUARDED_BY(state_) = false;
 };
 
-class WorkerExec final : public ExecCall<v1::ExecOutput, v1::ExecInput>,
-                         public std::enable_shared_from_this<WorkerExec> {
+class AgentExecStream final : public ExecStream<v1::ExecOutput, v1::ExecInput>,
+                              public std::enable_shared_from_this<AgentExecStream> {
  public:
   // `sender` as in ControlStream.
-  WorkerExec(CallGate& gate, ExecSessions& sessions, PeerNames sender)
-      : ExecCall(gate, "ExecOfWorker"), sessions_(sessions), sender_(std::move(sender)) {}
+  AgentExecStream(CallGate& gate, ExecSessions& sessions, PeerNames sender)
+      : ExecStream(gate, "ExecOfWorker"), sessions_(sessions), sender_(std::move(sender)) {}
 
  private:
   absl::Status Take(v1::ExecOutput& message) override;
@@ -194,7 +202,7 @@ class WorkerExec final : public ExecCall<v1::ExecOutput, v1::ExecInput>,
 
   ExecSessions& sessions_;
   const PeerNames sender_;
-  std::shared_ptr<PersonExec> person_;  // by Take, and at the end
+  std::shared_ptr<ClientExecStream> person_;  // by Take, and at the end
 };
 
 }  // namespace muster::controller

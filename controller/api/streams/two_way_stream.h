@@ -65,8 +65,7 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch
         return;
       }
       const absl::Duration now = gate_.Now();
-      const bool unread =
-          writing_ && (!allowed.ok() || now - write_began_ > gate_.patience().unread);
+      const bool unread = writing_ && (!allowed.ok() || now - write_began_ > UnreadPatience());
       const absl::Duration patience = PatienceLocked();
       const bool waits = reading_ && !ended_ && !OwesLocked();
       const bool silent = waits && now - read_began_ > patience;
@@ -104,6 +103,8 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch
   virtual absl::Duration PatienceLocked() const MUSTER_REQUIRES(mutex_) {
     return gate_.patience().silent;
   }
+  // How long it may take until the peer has read a message.
+  virtual absl::Duration UnreadPatience() const { return gate_.patience().unread; }
   // gRPC is done with the call.
   virtual void OnOver() {}
   // Asked about once a second, without the lock; not OK ends the call with that.

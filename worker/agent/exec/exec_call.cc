@@ -18,6 +18,9 @@ namespace {
 
 constexpr size_t kPieceBytes = 32 << 10;
 constexpr absl::Duration kHangupPatience = absl::Seconds(2);
+// What a pipe holds at an end; more is of what goes on without the program.
+constexpr int kMostPiecesAfterEnd = 64;
+constexpr char kRankHasEnded[] = "its rank has ended";
 // As a shell says it of what it cannot run.
 constexpr int kNoSuchProgram = 127;
 constexpr int kNotRun = 126;
@@ -25,41 +28,20 @@ constexpr int kNotRun = 126;
 }  // namespace
 
 ExecCall::ExecCall(std::shared_ptr<v1::WorkerService::Stub> stub, const std::string& token,
-                   v1::StartExec start, absl::StatusOr<BesideRank> beside)
+                   v1::StartExec start, absl::StatusOr<RankExecContext> rank)
     : stub_(std::move(stub)),
       start_(std::move(start)),
-      beside_(std::move(beside)),
+      rank_(std::move(rank)),
       gone_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   AddToken(context_, token);
 }
 
 void ExecCall::Run() {
   stream_ = stub_->Exec(&context_);
-  v1::ExecOutput first;
-  first.set_session(start_.session());
-  if (stream_->Write(first)) {
-    absl::StatusOr<std::unique_ptr<ExecProgram>> started = StartProgram();
-    v1::ExecEnd end;
-    if (started.ok()) {
-      const std::shared_ptr<ExecProgram> program = *std::move(started);
-      {
-        MutexLock lock(mutex_);
-        program_ = program;
-        changed_.NotifyAll();
-      }
-      end.set_error(PassOutput(*program));
-      if (!end.error().empty()) program->Hangup(kHangupPatience);
-      const ExitStatus exit = program->Wait();
-      end.set_exit_code(exit.code);
-      end.set_signal(exit.signal);
-      program->StopInput();
-    } else {
-      end.set_exit_code(absl::IsNotFound(started.status()) ? kNoSuchProgram : kNotRun);
-      end.set_error(std::string(started.status().message()));
-    }
-    SayEnd(std::move(end));
+  if (Begin()) {
+    SayEnd(RunProgram());
+    stream_->WritesDone();
   }
-  stream_->WritesDone();
   AwaitInputsEnd();
   const grpc::Status status = stream_->Finish();
   Log(LogLevel::kInfo, "exec_over",
@@ -68,15 +50,55 @@ void ExecCall::Run() {
        {"status", status.error_message()}});
 }
 
+bool ExecCall::Begin() {
+  v1::ExecOutput first;
+  first.set_session(start_.session());
+  v1::ExecInput answer;
+  const bool taken = stream_->Write(first) && stream_->Read(&answer) && answer.accepted();
+  MutexLock lock(mutex_);
+  if (taken) {
+    input_ = Input::kMayBeTaken;
+  } else {
+    context_.TryCancel();
+  }
+  changed_.NotifyAll();
+  return taken;
+}
+
+v1::ExecEnd ExecCall::RunProgram() {
+  absl::StatusOr<std::unique_ptr<ExecProgram>> started = StartProgram();
+  const std::shared_ptr<ExecProgram> program = started.ok() ? *std::move(started) : nullptr;
+  {
+    MutexLock lock(mutex_);
+    started_ = true;
+    program_ = program;
+    changed_.NotifyAll();
+  }
+  v1::ExecEnd end;
+  if (program == nullptr) {
+    end.set_exit_code(absl::IsNotFound(started.status()) ? kNoSuchProgram : kNotRun);
+    end.set_error(std::string(started.status().message()));
+    return end;
+  }
+  end.set_error(PassOutput(*program));
+  if (!end.error().empty()) program->Hangup(kHangupPatience);
+  const ExitStatus exit = program->Wait();
+  end.set_exit_code(exit.code);
+  end.set_signal(exit.signal);
+  program->StopInput();
+  return end;
+}
+
 absl::StatusOr<std::unique_ptr<ExecProgram>> ExecCall::StartProgram() {
-  MUSTER_RETURN_IF_ERROR(beside_.status());
-  RankCommand command = beside_->command;
-  if (beside_->runtime_words.empty()) {
+  MUSTER_RETURN_IF_ERROR(rank_.status());
+  if (!gone_.valid()) return absl::ResourceExhaustedError("the agent has no descriptor left");
+  RankCommand command = rank_->command;
+  if (rank_->runtime_words.empty()) {
     const std::string path = FindVariable(command.environment, "PATH").value_or("");
     MUSTER_ASSIGN_OR_RETURN(command.program, FindProgram(start_.argv(0), path, command.directory));
     command.argv = {start_.argv().begin(), start_.argv().end()};
   } else {
-    command.argv = beside_->runtime_words;
+    command.argv = rank_->runtime_words;
     command.argv.insert(command.argv.end(), start_.argv().begin(), start_.argv().end());
   }
   std::optional<v1::TerminalSize> terminal;
@@ -86,25 +108,29 @@ absl::StatusOr<std::unique_ptr<ExecProgram>> ExecCall::StartProgram() {
     command.environment.insert(command.environment.begin() + !command.environment.empty(),
                                absl::StrCat("TERM=", start_.terminal_type()));
   }
-  return ExecProgram::Start(std::move(command), terminal);
+  // To look for the program may have taken long.
+  pollfd rank_end = {rank_->rank_end.get(), POLLIN, 0};
+  if (::poll(&rank_end, 1, 0) > 0) return absl::FailedPreconditionError(kRankHasEnded);
+  return ExecProgram::Start(std::move(command), terminal, launch_);
 }
 
 std::string ExecCall::PassOutput(ExecProgram& program) {
   bool out_open = true;
   bool err_open = program.err() >= 0;
   bool ended = false;
+  int pieces_after_end = 0;
   while (true) {
     pollfd waits[] = {{out_open ? program.out() : -1, POLLIN, 0},
                       {err_open ? program.err() : -1, POLLIN, 0},
                       {gone_.get(), POLLIN, 0},
-                      {beside_->rank_end.get(), POLLIN, 0},
+                      {rank_->rank_end.get(), POLLIN, 0},
                       {ended ? -1 : program.exit_fd(), POLLIN, 0}};
     // After its end what it had written is passed on, but what it left running is not waited for.
     if (::poll(waits, 5, ended ? 0 : -1) < 0 && errno != EINTR) return "cannot wait for it";
     if (waits[2].revents != 0) return "the person is gone";
-    if (waits[3].revents != 0) return "its rank has ended";
+    if (waits[3].revents != 0) return kRankHasEnded;
     const bool has_output = waits[0].revents != 0 || waits[1].revents != 0;
-    if (ended && !has_output) return "";
+    if (ended && (!has_output || ++pieces_after_end > kMostPiecesAfterEnd)) return "";
     if (waits[0].revents != 0 && !Pass(program.out(), false, out_open)) return "the call is over";
     if (waits[1].revents != 0 && !Pass(program.err(), true, err_open)) return "the call is over";
     ended |= waits[4].revents != 0;
@@ -136,32 +162,43 @@ void ExecCall::SayEnd(v1::ExecEnd end) {
 }
 
 void ExecCall::TakeInput() {
-  std::shared_ptr<ExecProgram> program;
   {
     MutexLock lock(mutex_);
-    while (program_ == nullptr && !over_) changed_.Wait(mutex_);
-    if (over_) return;
-    taking_ = true;
-    program = program_;
+    while (input_ == Input::kTooEarly) changed_.Wait(mutex_);
+    if (input_ != Input::kMayBeTaken) return;
+    input_ = Input::kTaken;
   }
   v1::ExecInput input;
   while (stream_->Read(&input)) {
+    const std::shared_ptr<ExecProgram> program = AwaitProgram();
+    if (program == nullptr) continue;
     if (!input.stdin().empty()) program->Write(input.stdin());
     if (input.stdin_end()) program->EndInput();
     if (input.has_resize()) program->Resize(input.resize());
   }
   ::eventfd_write(gone_.get(), 1);
+  launch_.Kill();
   MutexLock lock(mutex_);
-  taking_ = false;
+  input_ = Input::kOver;
   changed_.NotifyAll();
 }
 
-void ExecCall::AwaitInputsEnd() {
+std::shared_ptr<ExecProgram> ExecCall::AwaitProgram() {
   MutexLock lock(mutex_);
-  over_ = true;
-  program_ = nullptr;
-  changed_.NotifyAll();
-  while (taking_) changed_.Wait(mutex_);
+  while (!started_) changed_.Wait(mutex_);
+  return program_;
+}
+
+void ExecCall::AwaitInputsEnd() {
+  {
+    MutexLock lock(mutex_);
+    while (input_ == Input::kTaken) changed_.Wait(mutex_);
+    input_ = Input::kOver;
+    changed_.NotifyAll();
+  }
+  v1::ExecInput input;
+  while (stream_->Read(&input)) {
+  }
 }
 
 }  // namespace muster::worker

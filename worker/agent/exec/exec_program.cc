@@ -65,7 +65,7 @@ void SetSize(int terminal, const v1::TerminalSize& size) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ExecProgram>> ExecProgram::Start(
-    RankCommand command, const std::optional<v1::TerminalSize>& terminal) {
+    RankCommand command, const std::optional<v1::TerminalSize>& terminal, LaunchWatch& watch) {
   std::unique_ptr<ExecProgram> program(new ExecProgram());
   program->stop_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!program->stop_.valid()) return NoStream("an event");
@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<ExecProgram>> ExecProgram::Start(
     SetSize(pair.ours.get(), *terminal);
     const int theirs = pair.theirs.get();
     command.streams = RankCommand::Streams{theirs, theirs, theirs, /*is_terminal=*/true};
-    MUSTER_ASSIGN_OR_RETURN(program->process_, LaunchProcess(command));
+    MUSTER_ASSIGN_OR_RETURN(program->process_, LaunchProcess(command, &watch));
     program->has_terminal_ = true;
     program->in_.Reset(::fcntl(pair.ours.get(), F_DUPFD_CLOEXEC, 0));
     program->out_ = std::move(pair.ours);
@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<ExecProgram>> ExecProgram::Start(
     MUSTER_ASSIGN_OR_RETURN(Pipe out, MakePipe());
     MUSTER_ASSIGN_OR_RETURN(Pipe err, MakePipe());
     command.streams = RankCommand::Streams{in.read.get(), out.write.get(), err.write.get(), false};
-    MUSTER_ASSIGN_OR_RETURN(program->process_, LaunchProcess(command));
+    MUSTER_ASSIGN_OR_RETURN(program->process_, LaunchProcess(command, &watch));
     program->in_ = std::move(in.write);
     program->out_ = std::move(out.read);
     program->err_ = std::move(err.read);
@@ -139,6 +139,12 @@ void ExecProgram::Hangup(absl::Duration patience) {
 }
 
 ExitStatus ExecProgram::Wait() {
+  // Its group keeps its number until it is reaped.
+  siginfo_t info;
+  while (::waitid(P_PID, static_cast<id_t>(process_.pid), &info, WEXITED | WNOWAIT) != 0 &&
+         errno == EINTR) {
+  }
+  ::kill(-process_.pid, SIGKILL);
   int status = 0;
   while (::waitpid(process_.pid, &status, 0) < 0 && errno == EINTR) {
   }

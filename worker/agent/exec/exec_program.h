@@ -24,9 +24,9 @@ class ExecProgram {
  public:
   // `command` but for its streams; a terminal of this size, or else pipes. Errors are
   // LaunchProcess's; RESOURCE_EXHAUSTED: no pipe or terminal left. What the calling thread starts
-  // dies with it.
+  // dies with it. `watch` can end a start that hangs.
   static absl::StatusOr<std::unique_ptr<ExecProgram>> Start(
-      RankCommand command, const std::optional<v1::TerminalSize>& terminal);
+      RankCommand command, const std::optional<v1::TerminalSize>& terminal, LaunchWatch& watch);
   ~ExecProgram();
   ExecProgram(const ExecProgram&) = delete;
   ExecProgram& operator=(const ExecProgram&) = delete;
@@ -47,7 +47,7 @@ class ExecProgram {
 
   // SIGHUP, as from a terminal that is gone; SIGKILL after `patience`. All of its process group.
   void Hangup(absl::Duration patience);
-  // Waits for its end and reaps it.
+  // Waits for its end, ends what it left in its process group, and reaps it.
   ExitStatus Wait();
 
  private:

@@ -9,39 +9,44 @@ namespace muster::worker {
 
 RankExecs::RankExecs(EventLoop& loop, Supervisor& supervisor,
                      const std::shared_ptr<grpc::Channel>& channel, std::string token, bool allowed)
-    : supervisor_(supervisor),
+    : loop_(loop),
+      supervisor_(supervisor),
       stub_(v1::WorkerService::NewStub(channel)),
       token_(std::move(token)),
       allowed_(allowed),
-      threads_(loop.mailbox(), 2 * kMost) {}
+      threads_(loop.mailbox(), 2 * kMaxExecs) {}
 
 RankExecs::~RankExecs() {
-  for (const auto& weak : calls_) {
-    if (const auto call = weak.lock()) call->Cancel();
-  }
+  for (const auto& [session, running] : *running_) running.call->Cancel();
 }
 
-absl::StatusOr<BesideRank> RankExecs::Beside(const v1::StartExec& start) const {
-  if (!allowed_) {
-    return absl::FailedPreconditionError("this worker runs no programs of people's");
-  }
-  if (calls_.size() >= kMost) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(calls_.size(), " programs of people run beside ranks here already"));
-  }
-  return supervisor_.Beside(start.fence(), start.rank(), start.has_terminal());
+absl::StatusOr<RankExecContext> RankExecs::ContextOf(const v1::StartExec& start) {
+  if (allowed_) return supervisor_.ExecContextOf(start.fence(), start.rank(), start.has_terminal());
+  return absl::FailedPreconditionError("this worker runs no programs of people's");
 }
 
 void RankExecs::Start(const v1::StartExec& start) {
-  if (start.argv().empty()) return;
-  std::erase_if(calls_, [](const auto& call) { return call.expired(); });
+  const std::string& session = start.session();
+  if (start.argv().empty() || running_->contains(session)) return;
+  if (running_->size() >= kMaxExecs) {
+    Log(LogLevel::kWarning, "exec_left_off", {{"running", running_->size()}});
+    return;
+  }
   Log(LogLevel::kInfo, "exec",
       {{"job", start.fence().job_id()}, {"rank", start.rank()}, {"program", start.argv(0)}});
-  const auto call = std::make_shared<ExecCall>(stub_, token_, start, Beside(start));
-  calls_.push_back(call);
-  threads_.Enqueue([call]() -> SideThreads::Completion {
+  absl::StatusOr<RankExecContext> context = ContextOf(start);
+  std::shared_ptr<RankCgroup> cgroup =
+      context.ok() ? std::exchange(context->cgroup, nullptr) : nullptr;
+  const auto call = std::make_shared<ExecCall>(stub_, token_, start, std::move(context));
+  running_->emplace(session, Running{call, std::move(cgroup)});
+  loop_.After(kStartPatience, [weak = std::weak_ptr(call)] {
+    if (const auto late = weak.lock()) late->GiveUpStart();
+  });
+  threads_.Enqueue([call, session, all = std::weak_ptr(running_)]() -> SideThreads::Completion {
     call->Run();
-    return nullptr;
+    return [session, all] {
+      if (const auto running = all.lock()) running->erase(session);
+    };
   });
   threads_.Enqueue([call]() -> SideThreads::Completion {
     call->TakeInput();

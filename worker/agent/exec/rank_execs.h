@@ -1,12 +1,12 @@
 // The programs that people run beside this worker's ranks (`muster exec`). On the loop; each has
-// side threads of its own, and they end with the agent.
+// two side threads, and they end with the agent.
 #pragma once
 
 #include <grpcpp/channel.h>
 
+#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "muster/v1/worker_service.grpc.pb.h"
 #include "worker/agent/base/event_loop.h"
@@ -18,8 +18,10 @@ namespace muster::worker {
 
 class RankExecs {
  public:
-  // The controller bounds them as well.
-  static constexpr size_t kMost = 20;
+  // The controller has fewer (ExecSessions::kMostOfWorker), so that there are as many here only
+  // where some hang.
+  static constexpr size_t kMaxExecs = 20;
+  static constexpr absl::Duration kStartPatience = absl::Seconds(30);
 
   // `loop` and `supervisor` outlive it. `allowed`: the agent runs programs of people's.
   RankExecs(EventLoop& loop, Supervisor& supervisor, const std::shared_ptr<grpc::Channel>& channel,
@@ -28,17 +30,25 @@ class RankExecs {
   RankExecs(const RankExecs&) = delete;
   RankExecs& operator=(const RankExecs&) = delete;
 
-  // What is in the way is told to the person.
+  // What is in the way is told to the person, but where kMaxExecs are open: then nobody answers.
   void Start(const v1::StartExec& start);
 
  private:
-  absl::StatusOr<BesideRank> Beside(const v1::StartExec& start) const;
+  // With the rank, until the call is over.
+  struct Running {
+    std::shared_ptr<ExecCall> call;
+    std::shared_ptr<RankCgroup> cgroup;
+  };
+  using AllRunning = std::map<std::string, Running>;  // by session
 
+  absl::StatusOr<RankExecContext> ContextOf(const v1::StartExec& start);
+
+  EventLoop& loop_;
   Supervisor& supervisor_;
   const std::shared_ptr<v1::WorkerService::Stub> stub_;
   const std::string token_;
   const bool allowed_;
-  std::vector<std::weak_ptr<ExecCall>> calls_;
+  const std::shared_ptr<AllRunning> running_ = std::make_shared<AllRunning>();
   SideThreads threads_;  // two a program
 };
 

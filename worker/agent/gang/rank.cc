@@ -27,6 +27,8 @@ constexpr absl::Duration kClearInterval = absl::Milliseconds(20);
 constexpr absl::Duration kSlowClearInterval = absl::Seconds(1);
 // Distinct values that one rank may report; further names are not shown (the spool still has them).
 constexpr size_t kMaxLatestValues = 64;
+// Of what people run beside a rank: the most there is.
+constexpr int kExecOomScore = 1000;
 
 v1::CheckpointEvent::Kind EventKind(CheckpointLine::Kind kind) {
   switch (kind) {
@@ -382,6 +384,10 @@ void Rank::TakeStopStep() {
 
 void Rank::KillAll() {
   if (plan_.cgroup != nullptr && !plan_.cgroup->IsEmpty()) plan_.cgroup->Kill();
+  for (const auto& weak : exec_cgroups_) {
+    const std::shared_ptr<RankCgroup> cgroup = weak.lock();
+    if (cgroup != nullptr && !cgroup->IsEmpty()) cgroup->Kill();
+  }
   if (container_ != nullptr && !ended_) container_->Kill();
   process_->SignalGroup(SIGKILL);
   if (kill_timer_ == 0) {
@@ -504,7 +510,7 @@ void Rank::ClearRemains() {
   for (const ProcessId& process : remains) SignalProcess(process, SIGKILL);
   // A process that the cgroup still counts holds what it held, though no list shows it any more.
   const bool none_found = remains.empty() && !ScanIncomplete();
-  const bool is_clear = none_found && (plan_.cgroup == nullptr || plan_.cgroup->IsEmpty());
+  const bool is_clear = none_found && !HoldsCgroups();
   if (is_clear && (container_ == nullptr || !container_->AwaitMonitor())) {
     // Its last words may be an offer.
     if (link_.has_value()) link_->Drain();
@@ -528,29 +534,40 @@ bool Rank::RestMaySave() const {
          (facts_.signal == SIGTERM || facts_.exit_code == 128 + SIGTERM);
 }
 
-absl::StatusOr<BesideRank> Rank::Beside(bool terminal) const {
+absl::StatusOr<RankExecContext> Rank::ExecContext(bool terminal,
+                                                  std::shared_ptr<RankCgroup> cgroup) {
   if (ended_ || unkillable_) {
     return absl::FailedPreconditionError(absl::StrCat("rank ", plan_.rank, " has ended"));
   }
-  BesideRank beside;
-  beside.command = plan_.command;
+  RankExecContext context;
+  context.command = plan_.command;
   if (plan_.container.has_value()) {
     if (!container_->by_podman()) {
       return absl::FailedPreconditionError(
           "the rank runs in a container of apptainer, which lets nothing in that begins later");
     }
-    beside.runtime_words = ExecWords(plan_.command.program, plan_.container->name, terminal);
+    context.runtime_words = ExecWords(plan_.command.program, plan_.container->name, terminal);
   }
-  beside.rank_end.Reset(::fcntl(process_->exit_fd(), F_DUPFD_CLOEXEC, 0));
-  const bool has_cgroup = plan_.command.cgroup_fd >= 0;
-  if (has_cgroup) {
-    beside.cgroup.Reset(::fcntl(plan_.command.cgroup_fd, F_DUPFD_CLOEXEC, 0));
-    beside.command.cgroup_fd = beside.cgroup.get();
-  }
-  if (!beside.rank_end.valid() || (has_cgroup && !beside.cgroup.valid())) {
+  // The first to go when memory is short.
+  context.command.oom_score_adj = kExecOomScore;
+  context.command.cgroup_fd = cgroup == nullptr ? -1 : cgroup->fd();
+  context.rank_end.Reset(::fcntl(process_->exit_fd(), F_DUPFD_CLOEXEC, 0));
+  if (!context.rank_end.valid()) {
     return absl::ResourceExhaustedError("the agent has no file descriptor left");
   }
-  return beside;
+  std::erase_if(exec_cgroups_, [](const auto& other) { return other.expired(); });
+  if (cgroup != nullptr) exec_cgroups_.push_back(cgroup);
+  context.cgroup = std::move(cgroup);
+  return context;
+}
+
+bool Rank::HoldsCgroups() const {
+  bool holds = plan_.cgroup != nullptr && !plan_.cgroup->IsEmpty();
+  for (const auto& weak : exec_cgroups_) {
+    const std::shared_ptr<RankCgroup> cgroup = weak.lock();
+    holds = holds || (cgroup != nullptr && !cgroup->IsEmpty());
+  }
+  return holds;
 }
 
 bool Rank::Owns(pid_t process) const {
@@ -561,8 +578,7 @@ bool Rank::Owns(pid_t process) const {
 std::vector<ProcessId> Rank::FindRemains() {
   // What it left is an orphan, or descends from one; most ranks leave nothing.
   const std::optional<std::vector<pid_t>> orphans = deps_.children.ReapOrphans();
-  const bool holds_some = plan_.cgroup != nullptr && !plan_.cgroup->IsEmpty();
-  if (orphans.has_value() && orphans->empty() && !holds_some) return {};
+  if (orphans.has_value() && orphans->empty() && !HoldsCgroups()) return {};
   std::vector<ProcessId> remains = FindProcesses(process_->pid(), plan_.folder);
   if (!orphans.has_value()) return remains;
   // One that carries nothing of anybody's is of a rank that has ended: a living one keeps its own,

@@ -25,8 +25,8 @@
 #include "worker/agent/container/containers.h"
 #include "worker/agent/container/rank_container.h"
 #include "worker/agent/device/energy_meter.h"
-#include "worker/agent/gang/beside_rank.h"
 #include "worker/agent/gang/cpu_claims.h"
+#include "worker/agent/gang/rank_exec_context.h"
 #include "worker/agent/gang/supervisor_rules.h"
 #include "worker/agent/process/child_processes.h"
 #include "worker/agent/process/process_scan.h"
@@ -122,7 +122,7 @@ class Rank {
   void FillStatus(v1::RankStatus& status) const;
   // FAILED_PRECONDITION: nothing can be run beside it now, and why. RESOURCE_EXHAUSTED: no
   // descriptor is left.
-  absl::StatusOr<BesideRank> Beside(bool terminal) const;
+  absl::StatusOr<RankExecContext> ExecContext(bool terminal, std::shared_ptr<RankCgroup> cgroup);
   // Begins to end it, or hastens an end that has begun.
   void Stop(StopRequest request);
   // The lease may hold again: lets a checkpoint go that waits for it.
@@ -159,8 +159,9 @@ class Rank {
   // The leader died of the wish to save, and its grace lasts: what it started is asked, not killed.
   bool RestMaySave() const;
   std::vector<ProcessId> FindRemains();
-  void OnCleared();        // after that, and after the removal of a podman container
-  void FinishWhenSaved();  // after that, until what a command offered is published
+  bool HoldsCgroups() const;  // its own, or one of a program beside it, has a process
+  void OnCleared();           // after that, and after the removal of a podman container
+  void FinishWhenSaved();     // after that, until what a command offered is published
   void Finish();
   void ExportMetrics(const MetricsLine& line);
   void ReportRunning();
@@ -169,12 +170,14 @@ class Rank {
   const RankDeps deps_;
   const RankPlan plan_;
   const std::unique_ptr<RankProcess> process_;
-  const std::optional<double> joules_at_start_;      // of its GPUs; nothing: not counted
-  std::optional<RankSocket> link_;                   // of a trainer
-  std::unique_ptr<RankContainer> container_;         // of a command with an image
-  std::unique_ptr<CommandCheckpoints> checkpoints_;  // of a command's rank 0
-  CommandSocket::ConnectionId answer_to_ = 0;        // while one line is taken; 0: all
-  uint64_t command_seq_ = 0;                         // of its metrics
+  std::vector<std::weak_ptr<RankCgroup>> exec_cgroups_;  // of programs that run beside it
+  std::vector<std::weak_ptr<RankCgroup>> beside_;        // of programs beside it
+  const std::optional<double> joules_at_start_;          // of its GPUs; nothing: not counted
+  std::optional<RankSocket> link_;                       // of a trainer
+  std::unique_ptr<RankContainer> container_;             // of a command with an image
+  std::unique_ptr<CommandCheckpoints> checkpoints_;      // of a command's rank 0
+  CommandSocket::ConnectionId answer_to_ = 0;            // while one line is taken; 0: all
+  uint64_t command_seq_ = 0;                             // of its metrics
   LogTailer logs_;
   EventLoop::TimerId log_timer_ = 0;
   EventLoop::TimerId stop_timer_ = 0;

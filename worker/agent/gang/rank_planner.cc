@@ -206,6 +206,12 @@ absl::StatusOr<RankPlan> RankPlanner::PlanCommand(GangStart& gang,
   return plan;
 }
 
+std::shared_ptr<RankCgroup> RankPlanner::MakeExecCgroup() {
+  if (cgroups_ == nullptr) return nullptr;
+  absl::StatusOr<std::unique_ptr<RankCgroup>> cgroup = cgroups_->Make(/*memory_limit=*/0);
+  return cgroup.ok() ? std::shared_ptr<RankCgroup>(*std::move(cgroup)) : nullptr;
+}
+
 void RankPlanner::PrepareProgram(const GangStart& gang, const v1::StartRanks::Rank& rank,
                                  const CommandPlace& place, RankPlan& plan) {
   const CommandSettings& settings = *gang.settings.command;

@@ -58,6 +58,9 @@ class RankPlanner {
   // Of a gang that is ready. Takes its port for rank 0.
   absl::StatusOr<RankPlan> PlanCommand(GangStart& gang, const v1::StartRanks::Rank& rank);
 
+  // For a program beside a rank; null: none can be made.
+  std::shared_ptr<RankCgroup> MakeExecCgroup();
+
  private:
   // What is the same for both kinds of rank, and its folder.
   absl::StatusOr<RankPlan> Prepare(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,

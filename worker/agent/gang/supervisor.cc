@@ -408,14 +408,14 @@ void Supervisor::KillStale(const v1::Welcome::StaleRank& stale) {
   });
 }
 
-absl::StatusOr<BesideRank> Supervisor::Beside(const v1::Fence& fence, uint32_t rank,
-                                              bool terminal) const {
+absl::StatusOr<RankExecContext> Supervisor::ExecContextOf(const v1::Fence& fence, uint32_t rank,
+                                                          bool terminal) {
   const auto found = ranks_.find(MakeRankKey(fence, rank));
   if (found == ranks_.end()) {
     return absl::NotFoundError(
         absl::StrCat("rank ", rank, " of job ", fence.job_id(), " is not on this worker"));
   }
-  return found->second->Beside(terminal);
+  return found->second->ExecContext(terminal, planner_.MakeExecCgroup());
 }
 
 void Supervisor::StopAll(const StopRequest& request) {

@@ -102,8 +102,9 @@ class Supervisor final : private RankHost {
   // removes folders that are done. Call about once a second.
   void Tick(absl::Duration controller_away);
 
-  // For a program beside that rank. NOT_FOUND: no such rank is here; else as Rank::Beside.
-  absl::StatusOr<BesideRank> Beside(const v1::Fence& fence, uint32_t rank, bool terminal) const;
+  // For a program beside that rank. NOT_FOUND: no such rank is here; else as Rank::ExecContext.
+  absl::StatusOr<RankExecContext> ExecContextOf(const v1::Fence& fence, uint32_t rank,
+                                                bool terminal);
 
   // What else the agent starts must be known there, too, or is taken for what a rank left behind.
   ChildProcesses& children() { return children_; }

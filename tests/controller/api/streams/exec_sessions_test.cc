@@ -29,9 +29,9 @@ class HeardLink final : public WorkerLink {
     if (const auto* exec = std::get_if<ExecAssignment>(&assignment.body)) execs_.push_back(*exec);
   }
   void Close(const absl::Status&) override {}
-  std::optional<ExecAssignment> Next() {
+  std::optional<ExecAssignment> Next(absl::Duration patience = kAWhile) {
     std::optional<ExecAssignment> next;
-    WaitUntil(kAWhile, [&] {
+    WaitUntil(patience, [&] {
       MutexLock lock(mutex_);
       if (execs_.empty()) return false;
       next = execs_.front();
@@ -109,6 +109,7 @@ class ExecSessionsTest : public ApiFixture {
   struct Agent {
     grpc::ClientContext context;
     std::unique_ptr<AgentStream> stream;
+    bool is_accepted = false;
     void Say(const std::string& text) {
       v1::ExecOutput output;
       output.set_stdout(text);
@@ -134,6 +135,8 @@ class ExecSessionsTest : public ApiFixture {
     v1::ExecOutput first;
     first.set_session(session);
     agent->stream->Write(first);
+    v1::ExecInput accepted;
+    agent->is_accepted = agent->stream->Read(&accepted) && accepted.accepted();
     return agent;
   }
 
@@ -157,6 +160,7 @@ TEST_F(ExecSessionsTest, PassesWhatEitherSaysUntilTheProgramHasEnded) {
   EXPECT_EQ(told->session.size(), 16u);
 
   const auto agent = Attach(told->session);
+  EXPECT_TRUE(agent->is_accepted) << "before anything that the person says";
   agent->Say("ready\n");
   v1::ExecOutput output;
   ASSERT_TRUE(person->stream->Read(&output));
@@ -214,8 +218,8 @@ TEST_F(ExecSessionsTest, TheEndOfEitherCallIsThatOfTheOther) {
   agent->Say("x");
   ASSERT_TRUE(person->stream->Read(&output));
   agent->context.TryCancel();
-  EXPECT_THAT(person->End(),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("worker w1 has lost")));
+  EXPECT_THAT(person->End(), StatusIs(absl::StatusCode::kUnavailable,
+                                      HasSubstr("worker w1: the call over which the program ran")));
 }
 
 TEST_F(ExecSessionsTest, ASessionIsOneWorkersAndOnce) {
@@ -259,19 +263,28 @@ TEST_F(ExecSessionsTest, WhatCannotBeIsSaid) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("not connected")));
 }
 
+TEST_F(ExecSessionsTest, WhatAnAgentSaysIsBounded) {
+  const auto person = Ask(Start());
+  const auto agent = Attach(link_->Next()->session);
+  agent->Say(std::string((64 << 10) + 1, 'x'));
+  EXPECT_THAT(agent->Finish(), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(person->End(), StatusIs(absl::StatusCode::kUnavailable));
+}
+
 TEST_F(ExecSessionsTest, NobodyHasMoreThanAShare) {
   std::vector<std::unique_ptr<Person>> people;
-  for (size_t i = 0; i < ExecSessions::kMostOfUser; ++i) {
+  for (int i = 0; i < 8; ++i) {
     people.push_back(Ask(Start()));
     ASSERT_TRUE(link_->Next().has_value());
   }
-  EXPECT_THAT(Ask(Start())->End(), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(Ask(Start())->End(),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("you run 8 programs")));
   people.back()->context.TryCancel();
   EXPECT_THAT(people.back()->End(), StatusIs(absl::StatusCode::kCancelled));
   // Its place is free once the controller has seen it go.
   EXPECT_TRUE(WaitUntil(kAWhile, [&] {
     const auto again = Ask(Start());
-    const bool taken = link_->Next().has_value();
+    const bool taken = link_->Next(absl::Seconds(2)).has_value();
     again->context.TryCancel();
     return taken;
   }));
