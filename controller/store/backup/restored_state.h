@@ -20,10 +20,11 @@ struct RestoredState {
   size_t active_jobs = 0;  // of them, those that had not ended
   uint64_t term = 0;       // the next start has a higher one
 };
-// Opens the three databases in the folder, brings them to this program's schema, holds the model
-// against its events, and has the numbers of jobs, checkpoints, events, assignments and terms go on
-// well above those of the backup: whoever had them after it meets no second owner. `now`: the wall
-// clock. FAILED_PRECONDITION: a newer Muster wrote one; DATA_LOSS: one contradicts itself.
+// Opens state.db, history.db and metrics.db in the folder, brings them to this program's schema,
+// holds the model against its events, and has the numbers of jobs, checkpoints, events, assignments
+// and terms go on well above those of the backup: whoever had them after it meets no second owner.
+// `now`: the wall clock. FAILED_PRECONDITION: a newer Muster wrote one; DATA_LOSS: one contradicts
+// itself.
 absl::StatusOr<RestoredState> PrepareRestored(const std::string& folder, absl::Time now);
 
 }  // namespace muster::controller

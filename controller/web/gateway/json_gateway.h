@@ -1,11 +1,11 @@
 // JSON over HTTP for the page and for scripts: each address below /api/v1/ is a call of
-// JobService or PageService on a channel inside the process, so that the token, the bounds, the
-// counts and the answers are those of gRPC. Requests and answers are the messages of
-// proto/muster/v1 in protobuf's own JSON.
+// JobService, PageService or AccessService (who one is) on a channel inside the process, so that
+// the token, the bounds, the counts and the answers are those of gRPC. Requests and answers are the
+// messages of proto/muster/v1 in protobuf's own JSON.
 //
 // GET reads and POST changes. Who shows a token may do what the token may. Strangers read, if
 // `open_read_token` lets them, only under a name that no other machine can have (DNS rebinding),
-// and neither logs nor specs. Thread-safe.
+// and neither logs, specs nor who one is. Thread-safe.
 #pragma once
 
 #include <grpcpp/channel.h>

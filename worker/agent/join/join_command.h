@@ -1,9 +1,9 @@
 // `muster-worker join`: a machine becomes a worker of a cluster. It makes a key, which never leaves
 // the machine, gets a certificate for it by a join token, and writes what the agent starts with.
 //
-// In the data folder: tls/worker.key (0600), tls/worker.pem, tls/ca.pem, worker.yaml, which is kept
-// where it is there. May be repeated: the key stays, so that a join whose answer was lost takes no
-// second use of the token.
+// In the data folder: tls/worker.key (0600), tls/worker.pem, tls/ca.pem; for its HTTP port
+// tls/http.pem and scrape-token (0600); worker.yaml, which is kept where it is there. May be
+// repeated: the key stays, so that a join whose answer was lost takes no second use of the token.
 #pragma once
 
 #include <string>

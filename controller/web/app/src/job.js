@@ -71,7 +71,7 @@ function Events({ data }) {
   return html`<table class="list" aria-label="Events, newest first"><thead><tr><th scope="col">Time</th><th scope="col">State</th><th scope="col" class="mid">Reason</th><th scope="col" class="mid">By</th><th scope="col">What happened</th></tr></thead>
     <tbody>${events.map((e) => html`<tr key=${e.sequence}><td class="num when">${clock(e.time_ms)}</td><td><${State} state=${e.to} /></td>
       <td class="mid">${words(e.reason)}</td><td class="mid">${e.actor}</td><td>${e.message}${e.attempt > 0 && html`<span class="dim"> attempt ${e.attempt}</span>`}</td></tr>`)}</tbody></table>
-    ${data.shortened && html`<p class="dim">Older ones: <code>muster events --job ${data.summary.id}</code></p>`}`;
+    ${data.shortened && html`<p class="dim">Older ones: <code>muster events ${data.summary.id}</code></p>`}`;
 }
 
 // What is not set says nothing.
@@ -81,7 +81,7 @@ function Spec({ data, askToken }) {
     value === "" || value === null || value === false || value === 0 || value === "0" || (Array.isArray(value) && value.length === 0)
     || (value && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length === 0) || (typeof value === "string" && value.endsWith("_UNSPECIFIED"))
       ? undefined : value, 2);
-  return html`<p class="dim">What the job file sets; <code>muster show ${data.summary.id} --spec</code> has it as YAML with all defaults.</p>
+  return html`<p class="dim">What the job file sets; <code>muster show ${data.summary.id} --resolved</code> has it as YAML with all defaults.</p>
     <pre class="spec" tabindex="0" aria-label="Spec">${text}</pre>`;
 }
 
