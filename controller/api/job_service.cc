@@ -29,6 +29,8 @@ namespace {
 constexpr uint32_t kMaxPointPage = 10000;
 constexpr int kMaxMetricNames = 64;
 constexpr uint32_t kMaxTailEvents = 100'000;
+constexpr size_t kMaxSubmitStreams = 256;
+constexpr size_t kMaxSubmitStreamsOfCaller = kMaxSubmitStreams / 4;
 // Answers about all jobs, which may take seconds of the API's threads.
 constexpr int kMostGoodputs = 2;
 
@@ -178,7 +180,15 @@ JobService::JobService(Engine& engine, MetricsReader& metrics, CallGate& gate, C
       has_upload_(std::move(has_upload)),
       workers_to_come_(std::move(workers_to_come)),
       pump_(clock),
-      watch_(gate.patience()) {}
+      watch_(gate.patience()),
+      submit_streams_(
+          {.all = kMaxSubmitStreams,
+           .of_caller = kMaxSubmitStreamsOfCaller,
+           .all_taken =
+               absl::StrCat(kMaxSubmitStreams, " streams of submits are open already: try again"),
+           .of_caller_taken = absl::StrCat(
+               kMaxSubmitStreamsOfCaller, " streams of submits of yours are open already, of ",
+               kMaxSubmitStreams, " in all: end some of them, or submit over one of these")}) {}
 
 grpc::ServerUnaryReactor* JobService::GetVersion(grpc::CallbackServerContext* context,
                                                  const v1::GetVersionRequest*,
@@ -262,41 +272,14 @@ grpc::ServerBidiReactor<v1::SubmitJobsRequest, v1::SubmitJobsResponse>* JobServi
   const std::string share = caller.ok() ? caller->Share() : "";
   auto stream = std::make_shared<SubmitStream>(gate_, engine_, checkpoint_root_, workers_to_come_,
                                                caller.ok() ? *std::move(caller) : Caller());
-  if (allowed.ok()) allowed = KeepUntilStop(stream, share);
+  if (allowed.ok()) allowed = submit_streams_.Keep(stream, share);
   return SubmitStream::Begin(std::move(stream), *context, watch_, allowed);
-}
-
-absl::Status JobService::KeepUntilStop(const std::shared_ptr<SubmitStream>& stream,
-                                       const std::string& caller) {
-  MutexLock lock(mutex_);
-  if (stopping_) return Stopping();
-  std::erase_if(submit_streams_, [](const KeptStream& kept) { return kept.stream.expired(); });
-  if (submit_streams_.size() >= kMaxSubmitStreams) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(kMaxSubmitStreams, " streams of submits are open already: try again"));
-  }
-  CallerShares::Place place = submit_shares_.Take(caller);
-  if (place == nullptr) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(submit_shares_.share(), " streams of submits of yours are open already, of ",
-                     kMaxSubmitStreams, " in all: end some of them, or submit over one of these"));
-  }
-  submit_streams_.push_back({stream, std::move(place)});
-  return absl::OkStatus();
 }
 
 void JobService::Stop() {
   pump_.Stop();
   watch_.Stop();
-  std::vector<KeptStream> streams;
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    streams.swap(submit_streams_);
-  }
-  for (const KeptStream& kept : streams) {
-    if (const auto stream = kept.stream.lock()) stream->Close(Stopping());
-  }
+  submit_streams_.Stop();
 }
 
 grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context,

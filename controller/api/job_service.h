@@ -6,10 +6,9 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "common/base/clock.h"
-#include "common/base/mutex.h"
+#include "controller/api/calls/kept_streams.h"
 #include "controller/api/calls/known_jobs.h"
 #include "controller/api/calls/service_call.h"
 #include "controller/api/calls/stream_watch.h"
@@ -34,7 +33,7 @@ class JobService final : public v1::JobService::CallbackService {
              WorkersToCome workers_to_come = {});
 
   // Ends what is open with UNAVAILABLE; to be called before the gRPC server shuts down.
-  void Stop() MUSTER_EXCLUDES(mutex_);
+  void Stop();
 
   grpc::ServerUnaryReactor* GetVersion(grpc::CallbackServerContext* context,
                                        const v1::GetVersionRequest* request,
@@ -103,16 +102,6 @@ class JobService final : public v1::JobService::CallbackService {
                                        v1::ExplainJobResponse* response) override;
 
  private:
-  static constexpr size_t kMaxSubmitStreams = 256;  // of which a caller may have a quarter
-
-  struct KeptStream {
-    std::weak_ptr<SubmitStream> stream;
-    CallerShares::Place place;
-  };
-
-  // So that Stop ends it; refused when there are too many, of all or of `caller`, or no more.
-  absl::Status KeepUntilStop(const std::shared_ptr<SubmitStream>& stream, const std::string& caller)
-      MUSTER_EXCLUDES(mutex_);
   void AddHints(const JobNeeds& needs, Explanation& explanation) const;
   // The job that is named, if the caller may do to it what they ask.
   absl::StatusOr<const Job*> FindFor(const Caller& caller, KnownJobs& jobs, const v1::JobRef& ref);
@@ -136,11 +125,7 @@ class JobService final : public v1::JobService::CallbackService {
   StreamPump pump_;
   StreamWatch watch_;
   std::atomic<int> goodputs_ = 0;  // that are being answered, over all jobs
-
-  Mutex mutex_;
-  bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
-  CallerShares submit_shares_ MUSTER_GUARDED_BY(mutex_){kMaxSubmitStreams / 4};
-  std::vector<KeptStream> submit_streams_ MUSTER_GUARDED_BY(mutex_);
+  KeptStreams<SubmitStream> submit_streams_;
 };
 
 }  // namespace muster::controller

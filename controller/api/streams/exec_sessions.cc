@@ -7,7 +7,6 @@
 #include "common/base/units.h"
 #include "common/os/secrets.h"
 #include "controller/api/calls/known_jobs.h"
-#include "controller/model/ledger_rules.h"
 
 namespace muster::controller {
 namespace {
@@ -53,8 +52,9 @@ absl::Status CheckStart(const v1::ExecStart& start) {
 
 // What passes on may not hold any number of bytes.
 absl::Status CheckInput(const v1::ExecInput& input) {
-  if (input.accepted())
+  if (input.accepted()) {
     return absl::InvalidArgumentError("accepted: only the controller says that");
+  }
   if (input.stdin().size() > kMaxPieceBytes) {
     return absl::InvalidArgumentError(absl::StrCat("stdin: at most ", kMaxPieceBytes, " bytes"));
   }
