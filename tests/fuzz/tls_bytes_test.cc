@@ -219,7 +219,7 @@ class TlsBytesTest : public ::testing::Test {
 TEST_F(TlsBytesTest, BytesInPlaceOfAHandshakeHarmNobody) {
   const std::map<std::string, std::string> before = State();
   const TlsIdentity nobody;
-  const std::string hello = TlsClient::Hello();
+  const std::string hello = ClientHello();
   uint64_t all = 0;
   uint64_t connected = 0;
   uint64_t answered = 0;

@@ -1,54 +1,21 @@
 #include "tests/fuzz/tls_client.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include "common/base/check.h"
+#include <utility>
 
 namespace muster::testing {
 
-TlsIdentity::TlsIdentity() : context_(SSL_CTX_new(TLS_client_method())) {
-  static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
-  SSL_CTX_set_alpn_protos(context_.get(), kHttp2, sizeof kHttp2);
-}
-
-TlsIdentity::TlsIdentity(const std::string& certificate, const std::string& key) : TlsIdentity() {
-  MUSTER_CHECK(SSL_CTX_use_certificate_chain_file(context_.get(), certificate.c_str()) == 1 &&
-                   SSL_CTX_use_PrivateKey_file(context_.get(), key.c_str(), SSL_FILETYPE_PEM) == 1,
-               "the files hold a certificate and its key");
-}
-
 TlsClient::TlsClient(const TlsIdentity& identity, int port, uint64_t number)
-    : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), session_(SSL_new(identity.context())) {
-  sockaddr_in from = {};
-  from.sin_family = AF_INET;
-  from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + static_cast<uint32_t>(number % 200));
-  const int yes = 1;  // the port is chosen when it is known where to
-  (void)::setsockopt(fd_.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
-  (void)::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from);
-  sockaddr_in to = {};
-  to.sin_family = AF_INET;
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  to.sin_port = htons(static_cast<uint16_t>(port));
-  connected_ = ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+    : session_(SSL_new(identity.context())) {
+  Dialled dialled = DialFrom(static_cast<uint32_t>(number % 200), port, 0);
+  fd_ = std::move(dialled.fd);
+  connected_ = dialled.connected;
   // A handshake ends; nothing that is sent later has to be answered.
   WaitFor(500'000);
   SSL_set_fd(session_.get(), fd_.get());
-}
-
-std::string TlsClient::Hello() {
-  const TlsIdentity nobody;
-  SSL* session = SSL_new(nobody.context());
-  SSL_set_bio(session, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
-  (void)SSL_connect(session);
-  char* bytes = nullptr;
-  const long size = BIO_get_mem_data(SSL_get_wbio(session), &bytes);
-  std::string hello(bytes, static_cast<size_t>(size));
-  SSL_free(session);
-  return hello;
 }
 
 bool TlsClient::SendRaw(const std::string& bytes) {

@@ -8,35 +8,17 @@
 #include <string>
 
 #include "common/base/unique_fd.h"
+#include "tests/support/raw_tls.h"
 
 namespace muster::testing {
 
-// What a client shows of itself, and that it wants HTTP/2. Thread-safe.
-class TlsIdentity {
- public:
-  TlsIdentity();  // shows no certificate
-  // PEM files.
-  TlsIdentity(const std::string& certificate, const std::string& key);
-
-  SSL_CTX* context() const { return context_.get(); }
-
- private:
-  struct Free {
-    void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
-  };
-  std::unique_ptr<SSL_CTX, Free> context_;
-};
-
 class TlsClient {
  public:
-  // Connects to the port of 127.0.0.1, from an address of loopback that follows from `number`: the
-  // ports of one are used up by some ten thousand clients that have gone.
+  // Connects to the port of 127.0.0.1, from an address of loopback that follows from `number`.
   TlsClient(const TlsIdentity& identity, int port, uint64_t number);
 
   bool connected() const { return connected_; }
 
-  // A client's first words in a handshake.
-  static std::string Hello();
   // Past TLS.
   bool SendRaw(const std::string& bytes);
   // False: the server has ended the connection.

@@ -1,8 +1,6 @@
 #include "tests/integration/connection_flood.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <openssl/ssl.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "common/base/unique_fd.h"
+#include "tests/support/raw_tls.h"
 
 namespace muster::testing {
 namespace {
@@ -24,29 +23,14 @@ const std::string& Http2Preface() {
 }
 
 SSL* NewSession() {
-  static SSL_CTX* const context = [] {
-    SSL_CTX* made = SSL_CTX_new(TLS_client_method());
-    static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
-    SSL_CTX_set_alpn_protos(made, kHttp2, sizeof kHttp2);
-    return made;
-  }();
-  SSL* session = SSL_new(context);
+  static const auto* nobody = new TlsIdentity();
+  SSL* session = SSL_new(nobody->context());
   SSL_set_connect_state(session);
   return session;
 }
 
-const std::string& ClientHello() {
-  static const auto* hello = [] {
-    SSL* session = NewSession();
-    BIO* out = BIO_new(BIO_s_mem());
-    SSL_set_bio(session, BIO_new(BIO_s_mem()), out);
-    (void)SSL_do_handshake(session);
-    char* bytes = nullptr;
-    const long size = BIO_get_mem_data(out, &bytes);
-    auto* copy = new std::string(bytes, static_cast<size_t>(size));
-    SSL_free(session);
-    return copy;
-  }();
+const std::string& HelloBytes() {
+  static const auto* hello = new std::string(ClientHello());
   return *hello;
 }
 
@@ -57,18 +41,7 @@ class ConnectionFlood::Connection {
   explicit Connection(Kind kind) : kind_(kind) {}
 
   void Open(int port, size_t host) {
-    fd_.Reset(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    sockaddr_in from = {};
-    from.sin_family = AF_INET;
-    from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + static_cast<uint32_t>(host));
-    const int yes = 1;  // the port is chosen when it is known where to
-    (void)::setsockopt(fd_.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
-    (void)::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from);
-    sockaddr_in to = {};
-    to.sin_family = AF_INET;
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    to.sin_port = htons(static_cast<uint16_t>(port));
-    (void)::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    fd_ = DialFrom(static_cast<uint32_t>(host), port, SOCK_NONBLOCK).fd;
     sent_ = 0;
     said_preface_ = false;
     session_.reset();
@@ -92,9 +65,9 @@ class ConnectionFlood::Connection {
       case Kind::kSilent:
         return;
       case Kind::kHalfHello:
-        return SendTo(ClientHello(), ClientHello().size() / 2);
+        return SendTo(HelloBytes(), HelloBytes().size() / 2);
       case Kind::kByteEachSecond:
-        return SendTo(ClientHello(), std::min(sent_ + 1, ClientHello().size() - 1));
+        return SendTo(HelloBytes(), std::min(sent_ + 1, HelloBytes().size() - 1));
       case Kind::kEndlessHeaders:
         return Send(sent_ == 0 ? "GET /metrics HTTP/1.1\r\nHost: a\r\n" : "X-More: and more\r\n");
       case Kind::kOnlyTls:
