@@ -48,9 +48,7 @@ constexpr char kTooManyCheckpoints[] = "too many checkpoints wait here to be ver
 // and what would have a program believe that it is a task of the batch system which runs this
 // agent. Muster's own programs are found last.
 std::vector<std::string> RankEnvironment() {
-  std::error_code error;
-  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
-
+  const std::filesystem::path own = BesideThisProgram("muster-worker");
   constexpr absl::string_view kWithheld[] = {"MUSTER_TOKEN",
                                              "MUSTER_JOIN_TOKEN",
                                              "MUSTER_RANK_DIR=",
@@ -67,7 +65,7 @@ std::vector<std::string> RankEnvironment() {
                     [&](absl::string_view name) { return absl::StartsWith(*entry, name); });
     if (withheld) continue;
     kept.emplace_back(*entry);
-    if (absl::StartsWith(*entry, "PATH=")) {
+    if (absl::StartsWith(*entry, "PATH=") && own.has_parent_path()) {
       absl::StrAppend(&kept.back(), ":", own.parent_path().string());
     }
   }

@@ -117,12 +117,6 @@ void DescribeOptions(CLI::App& app, AgentConfig& config) {
                "Speak beyond loopback although nothing is encrypted");
 }
 
-std::string BesideThisProgram(const char* name) {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? name : (self.parent_path() / name).string();
-}
-
 absl::Status CheckContainers(const AgentConfig& config) {
   const std::string& runtime = config.container_runtime;
   const bool named = runtime == "podman" || runtime == "apptainer";
@@ -149,6 +143,12 @@ absl::Status CheckContainers(const AgentConfig& config) {
 }
 
 }  // namespace
+
+std::string BesideThisProgram(const char* name) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? name : (self.parent_path() / name).string();
+}
 
 // "Node-7.example.org" -> "node-7".
 std::string DefaultWorkerName() {

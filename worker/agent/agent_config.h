@@ -82,4 +82,8 @@ std::string CgroupName(const AgentConfig& config);
 // The host's name, without its domain and in lower case; empty: it has none.
 std::string DefaultWorkerName();
 
+// The path of a program of Muster's in the folder of this one; its name alone where that folder is
+// not known.
+std::string BesideThisProgram(const char* name);
+
 }  // namespace muster::worker

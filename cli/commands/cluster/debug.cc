@@ -47,9 +47,8 @@ class Bundling {
     Events();
     Local();
     std::string readme = absl::StrCat(
-        "A report of `muster debug bundle`. Tokens, and the environment and arguments of programs, "
-        "are "
-        "cut out; names of jobs, workers and paths are not.\n\n");
+        "A report of `muster debug bundle`. Tokens, and the environment and arguments of "
+        "programs, are cut out; names of jobs, workers and paths are not.\n\n");
     for (const std::string& name : archive_.names()) absl::StrAppend(&readme, name, "\n");
     absl::StrAppend(&readme, "\n", missing_.empty() ? "Nothing is missing.\n" : missing_);
     archive_.Add("README.txt", readme);

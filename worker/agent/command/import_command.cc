@@ -18,6 +18,7 @@
 #include "common/base/units.h"
 #include "common/ckpt/manifest.h"
 #include "common/ckpt/verifier.h"
+#include "worker/link/line_buffer.h"
 #include "worker/link/link_messages.h"
 
 namespace muster::worker {
@@ -89,18 +90,16 @@ absl::StatusOr<UniqueFd> Connect(const std::string& path) {
   return fd;
 }
 
-// The first line that comes.
-absl::StatusOr<std::string> ReadLine(const UniqueFd& fd) {
-  std::string line;
-  char c = 0;
-  while (line.size() < kMaxAnswerBytes) {
-    const ssize_t got = ::recv(fd.get(), &c, 1, 0);
+// The next line that comes; `lines` has what came behind it.
+absl::StatusOr<std::string> ReadLine(const UniqueFd& fd, LineBuffer& lines) {
+  while (true) {
+    if (std::optional<std::string> line = lines.Next()) return *std::move(line);
+    char bytes[4096];
+    const ssize_t got = ::recv(fd.get(), bytes, sizeof bytes, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return absl::UnavailableError("the agent has closed the connection");
-    if (c == '\n') return line;
-    line.push_back(c);
+    MUSTER_RETURN_IF_ERROR(lines.Append({bytes, static_cast<size_t>(got)}));
   }
-  return absl::InternalError("the agent's answer is too long");
 }
 
 // Waits until it is committed.
@@ -111,8 +110,9 @@ absl::Status Offer(const std::string& socket, const CheckpointLine& offer) {
       static_cast<ssize_t>(text.size())) {
     return absl::UnavailableError("the agent does not take the offer");
   }
+  LineBuffer lines(kMaxAnswerBytes);
   while (true) {
-    MUSTER_ASSIGN_OR_RETURN(const std::string line, ReadLine(fd));
+    MUSTER_ASSIGN_OR_RETURN(const std::string line, ReadLine(fd, lines));
     const absl::StatusOr<AgentLine> answer = DecodeAgentLine(line);
     if (!answer.ok()) continue;
     if (const auto* error = std::get_if<ErrorLine>(&*answer)) {
