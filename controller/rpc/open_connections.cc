@@ -1,5 +1,7 @@
 #include "controller/rpc/open_connections.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -10,15 +12,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "common/base/unique_fd.h"
 
 namespace muster::controller {
 namespace {
 
-// The socket's number in the kernel, which no other open one has; 0: no socket.
-ino_t SocketOf(int fd) {
+// The socket's number in the kernel, which no other open one has; 0: no socket. gRPC may close the
+// descriptor meanwhile, and its number may become another's: the answer is true of one moment.
+ino_t SocketInodeOf(int fd) {
   struct stat info = {};
   return ::fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;
 }
+
+// Holds what the number means now, whoever closes it: what is then found out of it stays true.
+UniqueFd Hold(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
 std::string TextOf(const OpenConnections::Peer& peer) {
   // IPv4 on a socket of IPv6.
@@ -41,7 +48,9 @@ void OpenConnections::LeaveHostLocked(const std::string& host) {
   if (--found->second == 0) by_host_.erase(found);
 }
 
-bool OpenConnections::IsClosedLocked(int fd) const { return SocketOf(fd) != rows_.at(fd).socket; }
+bool OpenConnections::IsClosedLocked(int fd) const {
+  return SocketInodeOf(fd) != rows_.at(fd).socket;
+}
 
 void OpenConnections::ForgetLocked(int fd) {
   const auto row = rows_.find(fd);
@@ -56,7 +65,7 @@ void OpenConnections::Add(int fd, const Peer& peer) {
   MutexLock lock(mutex_);
   // The number may be that of one that was closed since the last sweep.
   if (rows_.count(fd) != 0) ForgetLocked(fd);
-  const Row row{.socket = SocketOf(fd), .host = peer.host, .peer = TextOf(peer)};
+  const Row row{.socket = SocketInodeOf(fd), .host = peer.host, .peer = TextOf(peer)};
   rows_[fd] = row;
   by_peer_[row.peer] = fd;
   ++by_host_[row.host];
@@ -93,11 +102,14 @@ bool OpenConnections::MakeRoom(const std::string& host) {
   MutexLock lock(mutex_);
   const std::optional<int> next = host.empty() ? unknown_.Next() : unknown_.NextOf(host);
   if (!next.has_value()) return false;
+  const UniqueFd held = Hold(*next);
+  // Of a closed one there is nothing to hold; no descriptor is left for another.
+  if (!held.valid() && errno != EBADF) return false;
   unknown_.Remove(*next);
   leaving_.insert(*next);
   LeaveHostLocked(rows_.at(*next).host);
   // One that gRPC has closed has left already, and its number may be another's.
-  if (!IsClosedLocked(*next)) (void)::shutdown(*next, SHUT_RDWR);
+  if (SocketInodeOf(held.get()) == rows_.at(*next).socket) (void)::shutdown(held.get(), SHUT_RDWR);
   return true;
 }
 

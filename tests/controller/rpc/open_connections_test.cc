@@ -1,9 +1,13 @@
 #include "controller/rpc/open_connections.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <array>
+#include <atomic>
+#include <thread>
 #include <utility>
 
 #include "common/base/unique_fd.h"
@@ -99,6 +103,45 @@ TEST(OpenConnectionsTest, WhoMakesRoomHasMadeNoCallAndIsOfTheAddressThatHasMost)
   open.Sweep(Look(1));
   EXPECT_EQ(open.size(), 2u);
   EXPECT_EQ(open.leaving(), 0u);
+}
+
+// Who got the number owes the table no lock: ThreadSanitizer is told so in tests/support/tsan.supp.
+TEST(OpenConnectionsTest, ANumberMayBecomeAnothersWhileItIsAskedAbout) {
+  OpenConnections open;
+  std::atomic<bool> done{false};
+  std::thread sweeps([&] {
+    for (int i = 1; !done; ++i) open.Sweep(Look(i));
+  });
+  sockaddr_un nowhere = {};
+  nowhere.sun_family = AF_UNIX;
+  for (int i = 0; i < 300; ++i) {
+    auto [a, a_peer] = Sockets();
+    const int number = a.get();
+    open.Add(number, {"10.0.0.1", "1"});
+    a.Reset();
+    const UniqueFd next(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(next.get(), number);
+    EXPECT_NE(::connect(next.get(), reinterpret_cast<sockaddr*>(&nowhere), sizeof nowhere), 0);
+  }
+  done = true;
+  sweeps.join();
+  open.Sweep(absl::InfiniteDuration());
+  EXPECT_EQ(open.size(), 0u);
+}
+
+TEST(OpenConnectionsTest, WithoutADescriptorToHoldItByNoneMakesRoom) {
+  OpenConnections open;
+  auto [a, a_peer] = Sockets();
+  open.Add(a.get(), {"10.0.0.1", "1"});
+  rlimit whole = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &whole), 0);
+  rlimit none = whole;
+  none.rlim_cur = 0;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_FALSE(open.MakeRoom(""));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
+  EXPECT_EQ(open.leaving(), 0u);
+  EXPECT_TRUE(open.MakeRoom("")) << "its turn is not lost";
 }
 
 TEST(OpenConnectionsTest, IPv4OnASocketOfIPv6IsKnownAsGrpcWritesIt) {
