@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
@@ -80,14 +81,21 @@ class JoinTest : public ::testing::Test {
     EXPECT_EQ(made.exit_code, 0) << made.err;
     return Text(Json::parse(made.out, nullptr, false), "token");
   }
-  ProcessResult Join(const std::string& machine, const std::string& name,
-                     const std::string& token) {
+  ProcessResult Join(const std::string& machine, const std::string& name, const std::string& token,
+                     const std::vector<std::string>& more = {}) {
     Environment environment = environment_;
     environment["MUSTER_JOIN_TOKEN"] = token;
-    return RunProcess({BinDir() + "/muster-worker", "join", Text(endpoints_, "grpc_address"),
-                       "--name", name, "--data-dir", Data(machine)},
-                      environment, absl::Minutes(2));
+    std::vector<std::string> words = {BinDir() + "/muster-worker",
+                                      "join",
+                                      Text(endpoints_, "grpc_address"),
+                                      "--name",
+                                      name,
+                                      "--data-dir",
+                                      Data(machine)};
+    words.insert(words.end(), more.begin(), more.end());
+    return RunProcess(words, environment, absl::Minutes(2));
   }
+  // With the metrics' port of its worker.yaml where `http` is empty.
   void StartAgent(const std::string& machine, const std::string& http = "127.0.0.1:0") {
     std::vector<std::string> words = {BinDir() + "/muster-worker",
                                       "--config",
@@ -96,9 +104,8 @@ class JoinTest : public ::testing::Test {
                                       "1",
                                       "--allow-commands",
                                       "--container-runtime",
-                                      "none",
-                                      "--http-listen",
-                                      http};
+                                      "none"};
+    if (!http.empty()) words.insert(words.end(), {"--http-listen", http});
     agents_[machine] = std::make_unique<Subprocess>(words, environment_, dir_ / (machine + ".log"));
   }
   bool IsReady(const std::string& name) {
@@ -264,6 +271,31 @@ TEST_F(JoinTest, AWorkersMetricsAreReadByTlsAndWithTheScrapeToken) {
   EXPECT_THAT(scrape(peoples.substr(0, peoples.find('\n'))).out,
               AllOf(HasSubstr("401"), Not(HasSubstr("muster_worker_"))));
   EXPECT_NE(curl({absl::StrCat("http://127.0.0.1:", port, "/metrics")}).exit_code, 0) << "plain";
+}
+
+TEST_F(JoinTest, WorkersOfOneMachineServeTheirMetricsOnPortsOfTheirOwn) {
+  const ProcessResult odd = Join("node-1", "node-1", NewToken({}), {"--http-listen", "everywhere"});
+  EXPECT_EQ(odd.exit_code, 2);
+  EXPECT_THAT(odd.err, HasSubstr("--http-listen: "));
+  for (const char* name : {"node-1", "node-2"}) {
+    const ProcessResult joined = Join(name, name, NewToken({}), {"--http-listen", "0.0.0.0:0"});
+    ASSERT_EQ(joined.exit_code, 0) << joined.err;
+    EXPECT_THAT(TextOfFile(Data(name) + "/worker.yaml"), HasSubstr("http-listen: 0.0.0.0:0\n"));
+    StartAgent(name, "");
+  }
+  for (const char* name : {"node-1", "node-2"}) {
+    EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] { return IsReady(name); })) << Log(name);
+  }
+  // Who keeps to a port that another has is told the way out.
+  const std::string target = Text(
+      Json::parse(TextOfFile(Data("node-1") + "/endpoints.json"), nullptr, false), "http_address");
+  const std::string taken = target.substr(target.rfind(':'));
+  ASSERT_EQ(Join("node-3", "node-3", NewToken({}), {"--http-listen", "0.0.0.0" + taken}).exit_code,
+            0);
+  StartAgent("node-3", "");
+  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] {
+    return absl::StrContains(Log("node-3"), "Address already in use; port 0 takes any");
+  })) << Log("node-3");
 }
 
 // The configuration file that a machine of the cloud gets by its user data.

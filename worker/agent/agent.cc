@@ -158,7 +158,15 @@ absl::Status Agent::BuildHttp() {
         if (connected_) return absl::OkStatus();
         return absl::UnavailableError("no session with the controller");
       });
-  MUSTER_ASSIGN_OR_RETURN(http_, HttpServer::Create(http, std::move(handlers)));
+  absl::StatusOr<std::unique_ptr<HttpServer>> server =
+      HttpServer::Create(http, std::move(handlers));
+  if (!server.ok()) {
+    return absl::Status(server.status().code(),
+                        absl::StrCat("--http-listen: ", server.status().message(),
+                                     "; port 0 takes any that is free, and musterd's /sd tells "
+                                     "Prometheus which"));
+  }
+  http_ = *std::move(server);
   hello_.set_metrics_address(http_->address());
   hello_.set_metrics_by_tls(http_tls_ != nullptr);
   return absl::OkStatus();

@@ -43,6 +43,7 @@ struct JoinFlags {
   std::string name;
   std::string data_dir;
   std::string config;
+  std::string http_listen = "0.0.0.0:7073";
 };
 
 // Others read command lines in /proc, and machines log them.
@@ -224,7 +225,9 @@ class Join {
                                       absl::StrCat("tls-key: ", Tls("worker.key")),
                                       "renew-certificate: true"};
     if (ServesMetrics(issued)) {
-      lines.push_back("http-listen: 0.0.0.0:7073");
+      // A bracket, as of [::]:7073, would begin a list in YAML.
+      const char* quote = flags_.http_listen[0] == '[' ? "\"" : "";
+      lines.push_back(absl::StrCat("http-listen: ", quote, flags_.http_listen, quote));
       lines.push_back(absl::StrCat("http-cert: ", Tls("http.pem")));
       lines.push_back(absl::StrCat("scrape-token-file: ", ScrapeTokenFile()));
     }
@@ -280,6 +283,12 @@ absl::StatusOr<std::string> RunJoinCommand(int argc, char** argv, FileSystem& fs
                    "The agent's configuration, written unless it is there; default: worker.yaml in "
                    "the data folder")
       ->type_name("FILE");
+  join->add_option(
+          "--http-listen", flags.http_listen,
+          "Where the agent shall serve its metrics. Port 0: any that is free, for machines "
+          "with several workers; /sd tells Prometheus which")
+      ->capture_default_str()
+      ->type_name("HOST:PORT");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -294,6 +303,9 @@ absl::StatusOr<std::string> RunJoinCommand(int argc, char** argv, FileSystem& fs
     return absl::InvalidArgumentError(
         absl::StrCat("--name: `", flags.name,
                      "` must be lower-case letters, digits and inner dashes, at most 63"));
+  }
+  if (const auto listen = ParseHostPort(flags.http_listen); !listen.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--http-listen: ", listen.status().message()));
   }
   MUSTER_ASSIGN_OR_RETURN(flags.data_dir, AbsoluteOf(flags.data_dir));
   if (flags.config.empty()) flags.config = flags.data_dir + "/worker.yaml";
