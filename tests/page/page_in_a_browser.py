@@ -139,8 +139,10 @@ def log_in(browser: Browser, token: str, name: str) -> None:
 
 
 def log_out(browser: Browser) -> None:
+    browser.js("document.querySelector('main').firstElementChild.dataset.drawnFor = 'the one who leaves'")
     browser.click("#user-button")
     browser.click("#log-out")
+    browser.wait_for("!document.querySelector('[data-drawn-for]')", "what was drawn for the one who leaves is gone")
     browser.wait_for("document.querySelector('#user-button').innerText === 'Log in'", "nobody is logged in")
     assert not browser.js("return sessionStorage.getItem('muster-token')"), "the token is forgotten"
 

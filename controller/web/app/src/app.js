@@ -132,6 +132,7 @@ function App() {
   useEffect(() => { if (refused) setDialog("user"); }, [refused]);
   const away = problem && (problem.status === 0 || problem.status === 503);
   const common = { onData: setProblem, user, askToken: () => setDialog("user") };
+  // The view is drawn anew for another token: what one user was shown, no other sees.
   return html`
     <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>To the content</a>
     <header class="top">
@@ -145,7 +146,7 @@ function App() {
       <button class="plain" aria-label=${`${theme === "dark" ? "Light" : "Dark"} theme`} id="theme-button" onClick=${flipTheme}>${theme === "dark" ? "☀" : "☾"}</button>
       <button class="plain" aria-label="Keys" onClick=${() => setDialog("help")}>?</button>
     </header>
-    <main id="main" tabindex="-1" key=${here}>
+    <main id="main" tabindex="-1" key=${`${here} ${user.token}`}>
       ${place.view === "jobs" && !place.id && html`<${Jobs} params=${place.params} ...${common} />`}
       ${place.view === "jobs" && place.id && html`<${Job} key=${place.id} id=${place.id} tab=${place.tab} theme=${theme} ...${common} />`}
       ${place.view === "workers" && html`<${Workers} ...${common} />`}
