@@ -287,8 +287,9 @@ TEST_F(JoinTest, WorkersOfOneMachineServeTheirMetricsOnPortsOfTheirOwn) {
     EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] { return IsReady(name); })) << Log(name);
   }
   // Who keeps to a port that another has is told the way out.
-  const std::string target = Text(
-      Json::parse(TextOfFile(Data("node-1") + "/endpoints.json"), nullptr, false), "http_address");
+  const std::string target =
+      Text(Json::parse(TextOfFile(Data("node-1") + "/endpoints.json"), nullptr, false),
+           "metrics_address");
   const std::string taken = target.substr(target.rfind(':'));
   ASSERT_EQ(Join("node-3", "node-3", NewToken({}), {"--http-listen", "0.0.0.0" + taken}).exit_code,
             0);
