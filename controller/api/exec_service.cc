@@ -20,10 +20,10 @@ ExecService::ExecService(Engine& engine, CallGate& gate, ExecSessions& sessions)
       watch_(gate.patience()),
       calls_({.all = kMaxCalls,
               .of_caller = kMaxPerCaller,
-              .all_taken = absl::StrCat(
-                  kMaxCalls, " programs of people run beside ranks already: try again later"),
+              .all_taken = absl::StrCat(kMaxCalls,
+                                        " programs of `muster exec` run already: try again later"),
               .of_caller_taken = absl::StrCat("you run ", kMaxPerCaller,
-                                              " programs beside ranks already: end one")}) {}
+                                              " programs of `muster exec` already: end one")}) {}
 
 void ExecService::Stop() {
   watch_.Stop();

@@ -12,6 +12,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "tests/support/cluster.h"
 
 namespace muster::testing {
@@ -112,6 +113,22 @@ TEST_F(ExecWalk, EndsWithThePersonWhoAskedForIt) {
   exec->Signal(SIGKILL);
   EXPECT_TRUE(WaitUntil(kPatience, [&] { return !IsAlive(program); }));
   EXPECT_EQ(cluster_.State(1), "RUNNING") << "its rank goes on";
+}
+
+TEST_F(ExecWalk, EndsWithThePersonAlsoWhileItTakesNoInput) {
+  const std::string data = cluster_.Path("data");
+  Subprocess exec({"/bin/bash", "-c",
+                   absl::StrCat("head -c 8000000 /dev/zero > ", data, "; exec ", BinDir(),
+                                "/muster exec -i base -- sh -c 'echo $$ > ", cluster_.Path("pid"),
+                                "; exec sleep 1000' < ", data)},
+                  cluster_.environment(), cluster_.Path("exec.log"));
+  const ProcessId program = Waiter();
+  absl::SleepFor(absl::Seconds(2));  // until all that is between them is full
+  exec.Signal(SIGINT);
+  ASSERT_TRUE(exec.Wait(kPatience));
+  EXPECT_EQ(exec.exit_code(), 130) << Content("exec.log");
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return !IsAlive(program); }));
+  EXPECT_EQ(Exec("echo next").out, "next\n");
 }
 
 TEST_F(ExecWalk, EndsWithItsRank) {

@@ -487,7 +487,7 @@ void Agent::OnControllerMessage(const v1::ControllerMessage& message) {
       if (data_ != nullptr && !stopping_) data_->Check(message.check_data());
       return;
     case v1::ControllerMessage::kStartExec:
-      if (!stopping_) execs_->Start(message.start_exec());
+      execs_->Start(message.start_exec(), stopping_);
       return;
     default:
       return;  // a newer controller's word that this agent does not know

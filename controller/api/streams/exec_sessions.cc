@@ -17,6 +17,7 @@ constexpr size_t kMaxWordBytes = 128 << 10;
 constexpr size_t kMaxPieceBytes = 64 << 10;
 constexpr size_t kMaxTerminalTypeBytes = 64;
 constexpr uint32_t kMaxTerminalSize = 10'000;
+constexpr char kPersonIsGone[] = "the person's call is over";
 
 absl::Status CheckSize(const v1::TerminalSize& size) {
   if (size.rows() <= kMaxTerminalSize && size.columns() <= kMaxTerminalSize) {
@@ -94,7 +95,7 @@ absl::Status ExecSessions::Open(const std::string& session, const std::string& w
   for (const auto& [id, open] : sessions_) of_worker += open.worker == worker;
   if (of_worker >= kMaxPerWorker) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(of_worker, " programs of people run beside ranks on worker ", worker,
+        absl::StrCat(of_worker, " programs of `muster exec` run on worker ", worker,
                      " already: try again when one has ended"));
   }
   sessions_[session] = {worker, std::move(person)};
@@ -112,7 +113,7 @@ absl::StatusOr<std::shared_ptr<ClientExecStream>> ExecSessions::Find(const std::
   const auto found = sessions_.find(session);
   std::shared_ptr<ClientExecStream> person;
   if (found != sessions_.end()) person = found->second.person.lock();
-  if (person == nullptr) return absl::NotFoundError("the person is gone");
+  if (person == nullptr) return absl::NotFoundError(kPersonIsGone);
   MUSTER_RETURN_IF_ERROR(CheckPeerIs(found->second.worker, sender));
   return person;
 }
@@ -168,8 +169,7 @@ absl::StatusOr<ClientExecStream::Place> ClientExecStream::FindPlace(const v1::Ex
   const Worker* worker = jobs.snapshot().FindWorker(rank->worker);
   if (worker != nullptr && !worker->facts.allows_commands) {
     return absl::FailedPreconditionError(
-        absl::StrCat("worker ", rank->worker, " runs no programs of people's; muster-worker ",
-                     "--allow-commands lets it"));
+        absl::StrCat("worker ", rank->worker, " was started without --allow-commands"));
   }
   const Attempt& attempt = *job->current;
   Place place{.worker = rank->worker,
@@ -211,7 +211,8 @@ absl::Status ClientExecStream::StillAllowed() const {
     if (!attached_ && gate_.Now() - asked_at_ > kAnswerPatience) {
       return absl::UnavailableError(absl::StrCat(
           "worker ", worker_, " did not answer within ", HumanDuration(kAnswerPatience),
-          ": its agent is older than the controller, or a path hangs there"));
+          ": its agent is too old for `muster exec`, or has too many programs open (its log "
+          "says exec_left_off)"));
     }
     project = project_;
     owner = owner_;
@@ -219,17 +220,18 @@ absl::Status ClientExecStream::StillAllowed() const {
   return gate_.CheckJobAgain(caller_, project, owner);
 }
 
-bool ClientExecStream::Attach(const std::shared_ptr<AgentExecStream>& worker) {
-  {
-    MutexLock lock(state_);
-    if (std::exchange(attached_, true)) return false;
-    agent_ = worker;
+absl::Status ClientExecStream::Attach(const std::shared_ptr<AgentExecStream>& agent) {
+  MutexLock lock(state_);
+  if (over_) return absl::NotFoundError(kPersonIsGone);
+  if (std::exchange(attached_, true)) {
+    return absl::FailedPreconditionError("an agent has taken this session already");
   }
-  return true;
+  agent_ = agent;
+  return absl::OkStatus();
 }
 
-void ClientExecStream::StartForwarding(const std::shared_ptr<AgentExecStream>& worker) {
-  SetPeer(worker);
+void ClientExecStream::StartForwarding(const std::shared_ptr<AgentExecStream>& agent) {
+  SetPeer(agent);
 }
 
 void ClientExecStream::OnOutput(v1::ExecOutput output) {
@@ -257,19 +259,22 @@ void ClientExecStream::OnPeerClosed(const absl::Status& why) {
 
 void ClientExecStream::OnOver() {
   sessions_.Close(session_);
-  const std::shared_ptr<ExecPeer> agent = Peer();
-  if (agent == nullptr) return;
+  std::shared_ptr<AgentExecStream> agent;
   bool is_done = false;
   {
     MutexLock lock(state_);
+    over_ = true;
+    agent = agent_.lock();
     is_done = told_end_;
   }
-  agent->OnPeerClosed(is_done ? absl::OkStatus() : absl::CancelledError("the person is gone"));
+  if (agent == nullptr) return;
+  agent->OnPeerClosed(is_done ? absl::OkStatus() : absl::CancelledError(kPersonIsGone));
 }
 
 absl::Status AgentExecStream::Take(v1::ExecOutput& message) {
   if (person_ != nullptr) {
     MUSTER_RETURN_IF_ERROR(CheckOutput(message));
+    if (message.body_case() == v1::ExecOutput::BODY_NOT_SET) return absl::OkStatus();
     person_->OnOutput(std::move(message));
     return absl::OkStatus();
   }
@@ -281,9 +286,9 @@ absl::Status AgentExecStream::Take(v1::ExecOutput& message) {
     MutexLock lock(mutex_);
     started_ = true;
   }
-  if (!person_->Attach(shared_from_this())) {
+  if (const absl::Status attached = person_->Attach(shared_from_this()); !attached.ok()) {
     person_ = nullptr;
-    return absl::FailedPreconditionError("the session has its worker already");
+    return attached;
   }
   SetPeer(person_);
   v1::ExecInput accepted;  // before all that the person says

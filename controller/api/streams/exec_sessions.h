@@ -147,10 +147,12 @@ class ClientExecStream final : public ExecStream<v1::ExecRequest, v1::ExecOutput
         sessions_(sessions),
         caller_(std::move(caller)) {}
 
-  // The agent's call, which StartForwarding follows. False: there is one already.
-  bool Attach(const std::shared_ptr<AgentExecStream>& worker);
-  // What the person says goes to the agent from now on.
-  void StartForwarding(const std::shared_ptr<AgentExecStream>& worker);
+  // The agent's call; StartForwarding follows. From now on the agent is told when this call is
+  // over. FAILED_PRECONDITION: there is one already. NOT_FOUND: this call is over.
+  absl::Status Attach(const std::shared_ptr<AgentExecStream>& agent);
+  // What the person says goes to the agent from now on. Not before the agent is told that its call
+  // is accepted, which is the first thing that it wants to hear.
+  void StartForwarding(const std::shared_ptr<AgentExecStream>& agent);
   // What the program wrote, or how it ended.
   void OnOutput(v1::ExecOutput output);
   // The agent's call is over. An end that was not told is an error.
@@ -185,6 +187,7 @@ class ClientExecStream final : public ExecStream<v1::ExecRequest, v1::ExecOutput
   std::string worker_ MUSTER_GUARDED_BY(state_);
   absl::Duration asked_at_ MUSTER_GUARDED_BY(state_) = absl::InfiniteDuration();  // since boot
   bool attached_ MUSTER_GUARDED_BY(state_) = false;
+  bool over_ MUSTER_GUARDED_BY(state_) = false;
   std::weak_ptr<AgentExecStream> agent_ MUSTER_GUARDED_BY(state_);  // its call
   bool told_end_ MUSTER_GUARDED_BY(state_) = false;
 };

@@ -9,6 +9,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -54,6 +55,9 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch
     GoOnLocked();
   }
 
+  // How long the error that ends a call waits for a peer that has not read what was written before.
+  static constexpr absl::Duration kErrorPatience = absl::Seconds(5);
+
   // Ends the call when the peer has said or read nothing for too long.
   void CheckDeadline() final {
     const absl::Status allowed = StillAllowed();
@@ -65,7 +69,10 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch
         return;
       }
       const absl::Duration now = gate_.Now();
-      const bool unread = writing_ && (!allowed.ok() || now - write_began_ > UnreadPatience());
+      // An error at the end waits for who does not read, but not for long.
+      const absl::Duration most =
+          status_.ok() ? UnreadPatience() : std::min(UnreadPatience(), kErrorPatience);
+      const bool unread = writing_ && (!allowed.ok() || now - write_began_ > most);
       const absl::Duration patience = PatienceLocked();
       const bool waits = reading_ && !ended_ && !OwesLocked();
       const bool silent = waits && now - read_began_ > patience;

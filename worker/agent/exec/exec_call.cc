@@ -18,9 +18,12 @@ namespace {
 
 constexpr size_t kPieceBytes = 32 << 10;
 constexpr absl::Duration kHangupPatience = absl::Seconds(2);
-// What a pipe holds at an end; more is of what goes on without the program.
-constexpr int kMostPiecesAfterEnd = 64;
+// After the program's end so many pieces are read at most, which is all that its pipes hold: more
+// comes from processes that it left running.
+constexpr int kMaxPiecesAfterEnd = 64;
+constexpr int kProbeEveryMs = 1000;
 constexpr char kRankHasEnded[] = "its rank has ended";
+constexpr char kCallIsOver[] = "the call is over";
 // As a shell says it of what it cannot run.
 constexpr int kNoSuchProgram = 127;
 constexpr int kNotRun = 126;
@@ -126,13 +129,17 @@ std::string ExecCall::PassOutput(ExecProgram& program) {
                       {rank_->rank_end.get(), POLLIN, 0},
                       {ended ? -1 : program.exit_fd(), POLLIN, 0}};
     // After its end what it had written is passed on, but what it left running is not waited for.
-    if (::poll(waits, 5, ended ? 0 : -1) < 0 && errno != EINTR) return "cannot wait for it";
+    const int ready = ::poll(waits, 5, ended ? 0 : kProbeEveryMs);
+    if (ready < 0 && errno != EINTR) return "cannot wait for it";
+    // The other thread hears of the call's end only while it reads, and not while the program takes
+    // no input.
+    if (ready == 0 && !ended && !stream_->Write(v1::ExecOutput())) return kCallIsOver;
     if (waits[2].revents != 0) return "the person is gone";
     if (waits[3].revents != 0) return kRankHasEnded;
     const bool has_output = waits[0].revents != 0 || waits[1].revents != 0;
-    if (ended && (!has_output || ++pieces_after_end > kMostPiecesAfterEnd)) return "";
-    if (waits[0].revents != 0 && !Pass(program.out(), false, out_open)) return "the call is over";
-    if (waits[1].revents != 0 && !Pass(program.err(), true, err_open)) return "the call is over";
+    if (ended && (!has_output || ++pieces_after_end > kMaxPiecesAfterEnd)) return "";
+    if (waits[0].revents != 0 && !Pass(program.out(), false, out_open)) return kCallIsOver;
+    if (waits[1].revents != 0 && !Pass(program.err(), true, err_open)) return kCallIsOver;
     ended |= waits[4].revents != 0;
   }
 }

@@ -35,7 +35,8 @@ class ExecCall {
     context_.TryCancel();
     launch_.Kill();
   }
-  // Ends a start that takes too long; later it does nothing. Any thread.
+  // Kills a program that is not executed yet, whose file may lie on a path that hangs; later it
+  // does nothing. Any thread.
   void GiveUpStart() { launch_.Kill(); }
 
  private:

@@ -20,12 +20,15 @@ RankExecs::~RankExecs() {
   for (const auto& [session, running] : *running_) running.call->Cancel();
 }
 
-absl::StatusOr<RankExecContext> RankExecs::ContextOf(const v1::StartExec& start) {
-  if (allowed_) return supervisor_.ExecContextOf(start.fence(), start.rank(), start.has_terminal());
-  return absl::FailedPreconditionError("this worker runs no programs of people's");
+absl::StatusOr<RankExecContext> RankExecs::ContextOf(const v1::StartExec& start, bool leaving) {
+  if (leaving) return absl::FailedPreconditionError("its worker is being stopped");
+  if (!allowed_) {
+    return absl::FailedPreconditionError("this worker was started without --allow-commands");
+  }
+  return supervisor_.ExecContextOf(start.fence(), start.rank(), start.has_terminal());
 }
 
-void RankExecs::Start(const v1::StartExec& start) {
+void RankExecs::Start(const v1::StartExec& start, bool leaving) {
   const std::string& session = start.session();
   if (start.argv().empty() || running_->contains(session)) return;
   if (running_->size() >= kMaxExecs) {
@@ -34,7 +37,7 @@ void RankExecs::Start(const v1::StartExec& start) {
   }
   Log(LogLevel::kInfo, "exec",
       {{"job", start.fence().job_id()}, {"rank", start.rank()}, {"program", start.argv(0)}});
-  absl::StatusOr<RankExecContext> context = ContextOf(start);
+  absl::StatusOr<RankExecContext> context = ContextOf(start, leaving);
   std::shared_ptr<RankCgroup> cgroup =
       context.ok() ? std::exchange(context->cgroup, nullptr) : nullptr;
   const auto call = std::make_shared<ExecCall>(stub_, token_, start, std::move(context));

@@ -18,12 +18,12 @@ namespace muster::worker {
 
 class RankExecs {
  public:
-  // The controller has fewer (ExecSessions::kMostOfWorker), so that there are as many here only
+  // The controller has fewer (ExecSessions::kMaxPerWorker), so that there are as many here only
   // where some hang.
   static constexpr size_t kMaxExecs = 20;
   static constexpr absl::Duration kStartPatience = absl::Seconds(30);
 
-  // `loop` and `supervisor` outlive it. `allowed`: the agent runs programs of people's.
+  // `loop` and `supervisor` outlive it. `allowed`: --allow-commands.
   RankExecs(EventLoop& loop, Supervisor& supervisor, const std::shared_ptr<grpc::Channel>& channel,
             std::string token, bool allowed);
   ~RankExecs();
@@ -31,7 +31,8 @@ class RankExecs {
   RankExecs& operator=(const RankExecs&) = delete;
 
   // What is in the way is told to the person, but where kMaxExecs are open: then nobody answers.
-  void Start(const v1::StartExec& start);
+  // `leaving`: the agent stops, and starts nothing more.
+  void Start(const v1::StartExec& start, bool leaving);
 
  private:
   // With the rank, until the call is over.
@@ -41,7 +42,7 @@ class RankExecs {
   };
   using AllRunning = std::map<std::string, Running>;  // by session
 
-  absl::StatusOr<RankExecContext> ContextOf(const v1::StartExec& start);
+  absl::StatusOr<RankExecContext> ContextOf(const v1::StartExec& start, bool leaving);
 
   EventLoop& loop_;
   Supervisor& supervisor_;

@@ -412,8 +412,8 @@ absl::StatusOr<RankExecContext> Supervisor::ExecContextOf(const v1::Fence& fence
                                                           bool terminal) {
   const auto found = ranks_.find(MakeRankKey(fence, rank));
   if (found == ranks_.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("rank ", rank, " of job ", fence.job_id(), " is not on this worker"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", rank, " of job ", fence.job_id(), " is not on this worker any more"));
   }
   return found->second->ExecContext(terminal, planner_.MakeExecCgroup());
 }
