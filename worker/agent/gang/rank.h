@@ -171,7 +171,6 @@ class Rank {
   const RankPlan plan_;
   const std::unique_ptr<RankProcess> process_;
   std::vector<std::weak_ptr<RankCgroup>> exec_cgroups_;  // of programs that run beside it
-  std::vector<std::weak_ptr<RankCgroup>> beside_;        // of programs beside it
   const std::optional<double> joules_at_start_;          // of its GPUs; nothing: not counted
   std::optional<RankSocket> link_;                       // of a trainer
   std::unique_ptr<RankContainer> container_;             // of a command with an image

@@ -1,6 +1,6 @@
 // What it takes to run a program beside a rank, in the same environment: folder, variables, CPUs,
 // or container. Its cgroup is its own, so that what it takes too much of memory does not end the
-// rank; the rank ends it. Plain data.
+// rank, but for a container's: there the program itself is in the container's. Plain data.
 #pragma once
 
 #include <memory>

@@ -208,7 +208,7 @@ absl::StatusOr<RankPlan> RankPlanner::PlanCommand(GangStart& gang,
 
 std::shared_ptr<RankCgroup> RankPlanner::MakeExecCgroup() {
   if (cgroups_ == nullptr) return nullptr;
-  absl::StatusOr<std::unique_ptr<RankCgroup>> cgroup = cgroups_->Make(/*memory_limit=*/0);
+  absl::StatusOr<std::unique_ptr<RankCgroup>> cgroup = cgroups_->MakeBeside();
   return cgroup.ok() ? std::shared_ptr<RankCgroup>(*std::move(cgroup)) : nullptr;
 }
 

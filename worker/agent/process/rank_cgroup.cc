@@ -123,6 +123,12 @@ uint64_t MostProcesses(const std::string& folder, size_t ranks) {
   return std::max(kFewestProcesses, most / kShareOfProcesses / std::max<size_t>(ranks, 1));
 }
 
+absl::Status LimitProcesses(CgroupFolder& cgroup, uint64_t processes) {
+  if (cgroup.processes == processes) return absl::OkStatus();
+  cgroup.processes = processes;
+  return Write(cgroup.path + "/pids.max", absl::StrCat(processes));
+}
+
 // The cgroups in `folder` whose names begin so.
 std::vector<std::string> CgroupsIn(const std::string& folder, const std::string& name_prefix) {
   std::vector<std::string> found;
@@ -250,7 +256,8 @@ absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::OpenAt(const std::stri
   return cgroups;
 }
 
-absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(uint64_t memory_limit) {
+absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(uint64_t memory_limit,
+                                                              uint64_t processes) {
   if (memory_limit != 0 && !can_limit_memory_) {
     return absl::UnimplementedError("no memory controller in this worker's cgroup");
   }
@@ -260,6 +267,7 @@ absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(uint64_t memory_li
   if (memory_limit == 0 && !spare_->folders.empty()) {
     CgroupFolder spare = std::move(spare_->folders.back());
     spare_->folders.pop_back();
+    MUSTER_RETURN_IF_ERROR(LimitProcesses(spare, processes));
     return wrap(std::move(spare));
   }
   // Never one that is there: it was an earlier agent's, which was killed and kills what begins in
@@ -280,9 +288,7 @@ absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(uint64_t memory_li
     ::rmdir(path.c_str());
     return failure;
   }
-  if (most_processes_ != 0) {
-    MUSTER_RETURN_IF_ERROR(Write(path + "/pids.max", absl::StrCat(most_processes_)));
-  }
+  MUSTER_RETURN_IF_ERROR(LimitProcesses(made, processes));
   std::unique_ptr<RankCgroup> cgroup = wrap(std::move(made));
   if (memory_limit == 0) return cgroup;
   MUSTER_RETURN_IF_ERROR(Write(path + "/memory.max", absl::StrCat(memory_limit)));

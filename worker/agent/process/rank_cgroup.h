@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -29,8 +30,9 @@ namespace muster::worker {
 struct CgroupFolder {
   std::string path;
   UniqueFd folder;
-  UniqueFd kill;    // cgroup.kill
-  UniqueFd events;  // cgroup.events
+  UniqueFd kill;           // cgroup.kill
+  UniqueFd events;         // cgroup.events
+  uint64_t processes = 0;  // pids.max; 0: no limit
 };
 
 // Those that wait for a rank; removed at the end.
@@ -101,9 +103,18 @@ class RankCgroups {
   // Processes and threads that each may have; 0: no limit can be kept.
   uint64_t most_processes() const { return most_processes_; }
   // One for a rank. memory_limit 0: none. UNIMPLEMENTED: a limit that cannot be kept here.
-  absl::StatusOr<std::unique_ptr<RankCgroup>> Make(uint64_t memory_limit);
+  absl::StatusOr<std::unique_ptr<RankCgroup>> Make(uint64_t memory_limit) {
+    return Make(memory_limit, most_processes_);
+  }
+  // One for a program that a person runs beside a rank: without a limit of memory, and with few
+  // processes, so that the agent has some left for itself beside all such programs.
+  static constexpr uint64_t kProcessesBeside = 256;
+  absl::StatusOr<std::unique_ptr<RankCgroup>> MakeBeside() {
+    return Make(/*memory_limit=*/0, std::min(most_processes_, kProcessesBeside));
+  }
 
  private:
+  absl::StatusOr<std::unique_ptr<RankCgroup>> Make(uint64_t memory_limit, uint64_t processes);
   RankCgroups(std::string prefix, bool can_limit_memory, uint64_t most_processes)
       : prefix_(std::move(prefix)),
         can_limit_memory_(can_limit_memory),

@@ -318,6 +318,28 @@ TEST_F(RankProcessTest, AForkBombStaysWithinItsCgroup) {
   cgroup->Kill();
 }
 
+TEST_F(RankProcessTest, AProgramBesideARankMayHaveFewProcessesAlsoInACgroupThatServesAgain) {
+  const auto cgroups = Cgroups();
+  if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();
+  if ((*cgroups)->most_processes() == 0) GTEST_SKIP() << "no pids controller of cgroup v2 here";
+  const auto bound_of = [](const RankCgroup& cgroup) {
+    std::ifstream in(cgroup.path() + "/pids.max");
+    uint64_t value = 0;
+    in >> value;
+    return value;
+  };
+  std::string path;
+  for (int turn = 0; turn < 2; ++turn) {
+    ASSERT_OK_AND_ASSIGN(const auto beside, (*cgroups)->MakeBeside());
+    EXPECT_EQ(bound_of(*beside), RankCgroups::kProcessesBeside);
+    if (turn == 0) path = beside->path();
+    EXPECT_EQ(beside->path(), path) << "the one that was left empty";
+  }
+  ASSERT_OK_AND_ASSIGN(const auto cgroup, (*cgroups)->Make(0));
+  EXPECT_EQ(cgroup->path(), path);
+  EXPECT_EQ(bound_of(*cgroup), (*cgroups)->most_processes());
+}
+
 TEST_F(RankProcessTest, TheKernelEndsARankThatNeedsMoreMemoryThanItMay) {
   const auto cgroups = Cgroups();
   if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();
