@@ -156,11 +156,11 @@ absl::StatusOr<ExitCode> RunLogs(const LogsFlags& flags, Session& session) {
     v1::StreamLogsResponse chunk;
     while (session.host().out && stream.Read(chunk)) {
       reconnect.OnConnected();
-      // An older controller passes over what it does not know.
-      if (request.since_ms() != 0 && chunk.written_ms() < request.since_ms()) {
+      // An older controller passes over what it does not know, and tells no times.
+      if ((request.since_ms() != 0 || request.until_ms() != 0) && chunk.written_ms() == 0) {
         stream.Cancel();
         return absl::UnimplementedError(
-            "--since: this controller is older than that and gives the whole log; leave it out");
+            "this controller is too old for --since and --until; leave them out");
       }
       printer.Take(std::move(chunk));
     }
@@ -202,10 +202,13 @@ void AddLogs(CLI::App& app, Session& session, Verb& verb) {
   command->add_option("--grep", flags->grep,
                       "only lines in which this regular expression is found ((?i) in front: in any "
                       "case); of --tail's where both are given");
-  command->add_option("--since", flags->since,
-                      "only what was written from then on: 2h ago, or at 2026-11-22T10:00:00Z; by "
-                      "the worker's clock, and by when its agent saw it");
-  command->add_option("--until", flags->until, "only what was written before then")
+  command
+      ->add_option("--since", flags->since,
+                   "only lines written since: how long ago (2h), or a time (2026-11-22T10:00:00Z); "
+                   "by the worker's clock, to about a second")
+      ->type_name("TIME");
+  command->add_option("--until", flags->until, "only lines written before: likewise")
+      ->type_name("TIME")
       ->excludes(follow);
   command->add_flag("--timestamps", flags->timestamps,
                     "start each line with when it was written (UTC)");

@@ -108,12 +108,14 @@ struct LogQuery {
   std::optional<uint32_t> attempt;
   uint32_t tail_lines = 0;  // only so many of each rank, of what is there at first; 0: all
   bool follow = false;      // what arrives later, too
-  // By the time at which it was written, Unix milliseconds; 0: no bound.
+  // By the time at which it was written, Unix milliseconds; 0: no bound. What has no time is left
+  // out where there is one.
   int64_t since_ms = 0;
   int64_t until_ms = 0;  // before it
 
   bool has_times() const { return since_ms != 0 || until_ms != 0; }
   bool Covers(int64_t written_ms) const {
+    if (written_ms == 0) return !has_times();
     return written_ms >= since_ms && (until_ms == 0 || written_ms < until_ms);
   }
 };

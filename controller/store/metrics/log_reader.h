@@ -17,8 +17,9 @@ namespace muster::controller {
 
 class LogReading {
  public:
-  static constexpr uint64_t kPageBytes =
-      256 << 10;  // of text; it ends with the chunk that reaches this
+  // Of text. A page of what is stored ends with the chunk that reaches this, one of a query that
+  // follows before it.
+  static constexpr uint64_t kPageBytes = 256 << 10;
 
   LogReading(LogQuery query, LogPosition position, uint64_t page_bytes = kPageBytes)
       : query_(query), page_bytes_(page_bytes), page_{{}, std::move(position)} {}

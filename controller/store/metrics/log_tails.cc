@@ -43,11 +43,9 @@ absl::StatusOr<bool> TailSearch::Turn(SqliteDatabase& db) {
   // In two parts, since SQLite would not look (attempt, id) < (?, ?) up, but pass all after it.
   SqliteStatement chunks = db.Prepare(
       "SELECT attempt, id, rank FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 "
-      "AND "
-      "attempt = ?2 AND id < ?3 UNION ALL "
+      "AND attempt = ?2 AND id < ?3 UNION ALL "
       "SELECT attempt, id, rank FROM logs INDEXED BY logs_by_attempt WHERE job = ?1 "
-      "AND "
-      "attempt < ?2 AND attempt >= ?4 ORDER BY attempt DESC, id DESC");
+      "AND attempt < ?2 AND attempt >= ?4 ORDER BY attempt DESC, id DESC");
   chunks.Bind(query_.job_id).Bind(at_.attempt).Bind(at_.id).Bind(query_.attempt.value_or(0));
   TurnBudget budget;
   while (!open_.empty() && seen_bytes_ < kMaxBytes) {

@@ -65,8 +65,10 @@ absl::StatusOr<bool> LogTailer::PumpStream(bool is_stderr, bool final) {
     const absl::StatusOr<RankFile> file = Open(is_stderr, O_RDONLY);
     if (absl::IsNotFound(file.status())) return false;
     if (!file.ok()) return file.status();
-    MUSTER_ASSIGN_OR_RETURN(const uint64_t got,
-                            ReadAt(*file, offset, buffer.data(), buffer.size()));
+    // What is written after the file's time was read has a later one: the next record takes it.
+    const uint64_t known = file->size > offset ? file->size - offset : 0;
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t got, ReadAt(*file, offset, buffer.data(),
+                                                       std::min<uint64_t>(known, buffer.size())));
     absl::string_view text = absl::string_view(buffer).substr(0, got);
     const size_t newline = text.rfind('\n');
     if (newline != text.npos) {
