@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "cli/calls/change.h"
+#include "cli/submission/submission.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 
@@ -38,22 +39,34 @@ absl::Status Send(const PackedFolder& folder, const Client& client, absl::Durati
 
 }  // namespace
 
-absl::Status SendUpload(const PackedFolder& folder, Session& session) {
+absl::Status SendUpload(const std::optional<PackedFolder>& folder, Session& session) {
+  if (!folder.has_value()) return absl::OkStatus();
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   v1::FindUploadRequest find;
-  find.set_sha256(folder.sha256);
+  find.set_sha256(folder->sha256);
   Patience patience(session);
   while (true) {
     const auto there = client->Call(&Uploads::Find, find, patience.left());
     absl::Status status = there.status();
     if (there.ok() && there->found()) return absl::OkStatus();
     if (there.ok()) {
-      session.Say(absl::StrCat("uploading ", folder.entries, " files and folders, ",
-                               HumanBytes(folder.archive.size())));
-      status = Send(folder, *client, session.timeout(kUploadTimeout));
+      session.Say(absl::StrCat("uploading ", folder->entries, " files and folders, ",
+                               HumanBytes(folder->archive.size())));
+      status = Send(*folder, *client, session.timeout(kUploadTimeout));
     }
+    // Others of this user, or of this address, are sending theirs.
+    if (absl::IsResourceExhausted(status)) status = absl::UnavailableError(status.message());
     if (status.ok() || !patience.Again(status)) return status;
   }
+}
+
+absl::StatusOr<v1::SubmitResponse> SendJobIn(const std::optional<PackedFolder>& folder,
+                                             const v1::SubmitRequest& request, Session& session,
+                                             InterruptGuard* guard) {
+  absl::StatusOr<v1::SubmitResponse> response = SendJob(request, session, guard);
+  if (!folder.has_value() || !absl::IsNotFound(response.status())) return response;
+  MUSTER_RETURN_IF_ERROR(SendUpload(folder, session));
+  return SendJob(request, session, guard);
 }
 
 }  // namespace muster::cli

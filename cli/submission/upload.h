@@ -1,16 +1,25 @@
 // Sends the folder that a job runs in to the controller: `--upload DIR` of `submit` and `run`.
 #pragma once
 
-#include <string>
+#include <optional>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "cli/session/cli_session.h"
+#include "cli/session/interrupt.h"
 #include "common/upload/pack_folder.h"
+#include "muster/v1/job_service.pb.h"
 
 namespace muster::cli {
 
-// Sends the archive unless the controller has it; says so on stderr. Tried again while nobody
-// answers and there is time. RESOURCE_EXHAUSTED: the controller's room for uploads is used up.
-absl::Status SendUpload(const PackedFolder& folder, Session& session);
+// Sends the archive, where there is one, unless the controller has it; says so on stderr. Tried
+// again while nobody answers, or too many are being sent, and there is time.
+absl::Status SendUpload(const std::optional<PackedFolder>& folder, Session& session);
+
+// As SendJob (submission.h), of a job that runs in the folder: a controller that was started anew
+// since SendUpload has forgotten who sent it, and is sent it once more.
+absl::StatusOr<v1::SubmitResponse> SendJobIn(const std::optional<PackedFolder>& folder,
+                                             const v1::SubmitRequest& request, Session& session,
+                                             InterruptGuard* guard = nullptr);
 
 }  // namespace muster::cli

@@ -52,11 +52,11 @@ absl::StatusOr<ExitCode> RunJob(RunFlags flags, Session& session) {
   v1::SubmitRequest request;
   MUSTER_ASSIGN_OR_RETURN(const std::optional<PackedFolder> upload, PackUpload(flags.job));
   MUSTER_ASSIGN_OR_RETURN(*request.mutable_spec(), MakeJob(flags.job, session));
-  if (upload.has_value()) MUSTER_RETURN_IF_ERROR(SendUpload(*upload, session));
+  MUSTER_RETURN_IF_ERROR(SendUpload(upload, session));
   request.set_idempotency_key(flags.job.key);
   InterruptGuard guard;  // from here on Ctrl-C concerns the job
   MUSTER_ASSIGN_OR_RETURN(const v1::SubmitResponse submitted,
-                          SendJob(std::move(request), session, &guard));
+                          SendJobIn(upload, request, session, &guard));
   if (flags.detach) {
     const Json json = {{"job_id", submitted.job_id()},
                        {"name", submitted.resolved_spec().name()},

@@ -176,12 +176,12 @@ absl::StatusOr<ExitCode> RunSubmit(SubmitFlags flags, Session& session) {
                     "submit it with --wait, or `muster watch 42_3` one of its tasks");
   }
   if (flags.check) MUSTER_RETURN_IF_ERROR(CheckFirst(request.spec(), session));
-  if (upload.has_value() && !flags.dry_run) {
-    MUSTER_RETURN_IF_ERROR(SendUpload(*upload, session));
-  }
+  if (!flags.dry_run) MUSTER_RETURN_IF_ERROR(SendUpload(upload, session));
   request.set_dry_run(flags.dry_run);
   request.set_idempotency_key(flags.key);
-  MUSTER_ASSIGN_OR_RETURN(const v1::SubmitResponse response, SendJob(std::move(request), session));
+  MUSTER_ASSIGN_OR_RETURN(
+      const v1::SubmitResponse response,
+      flags.dry_run ? SendJob(request, session) : SendJobIn(upload, request, session));
   if (flags.dry_run) {
     PrintDryRun(response, session);
     return ExitCode::kDone;
