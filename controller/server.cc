@@ -40,6 +40,9 @@ constexpr double kBurstSeconds = 2;
 // connections), and what threads wait on. Of the others agents may have three quarters, and one
 // address half of a port's.
 constexpr uint64_t kOwnDescriptors = 512;
+// OpenSSL's reasons for what a client has shown or not shown.
+constexpr absl::string_view kBadCertificate = "certificate verify failed";
+constexpr absl::string_view kNoCertificate = "peer did not return a certificate";
 constexpr absl::Duration kStopGrace = absl::Seconds(5);
 
 ConnectionBounds BoundsOf(uint64_t descriptors) {
@@ -292,6 +295,16 @@ absl::Status Server::OpenPorts() {
       worker_gate_->RecordRefusedWorker("the certificate of an agent", status);
       return status;
     };
+  }
+  if (tls_ != nullptr) {
+    // Others are of who speaks no TLS, or does not trust us.
+    handshake_failures_ = std::make_unique<HandshakeFailures>([this](absl::string_view reason) {
+      if (reason == kBadCertificate || reason == kNoCertificate) {
+        worker_gate_->RecordRefusedWorker(
+            "a TLS handshake", absl::UnauthenticatedError(
+                                   absl::StrCat("the workers' port took no connection: ", reason)));
+      }
+    });
   }
   worker_service_ =
       std::make_unique<WorkerService>(*engine_, *ingest_, *worker_gate_, exec_sessions_,

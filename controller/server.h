@@ -15,6 +15,7 @@
 #include "common/daemon/data_dir_lock.h"
 #include "common/metrics/http_server.h"
 #include "common/metrics/metric_families.h"
+#include "common/rpc/handshake_failures.h"
 #include "common/tls/tls_watcher.h"
 #include "controller/access/access_control.h"
 #include "controller/api/access_service.h"
@@ -113,6 +114,7 @@ class Server {
   std::unique_ptr<WebPages> web_;
   std::unique_ptr<RpcServer> people_;
   std::unique_ptr<RpcServer> workers_;
+  std::unique_ptr<HandshakeFailures> handshake_failures_;  // null: nothing is encrypted
   std::unique_ptr<JsonGateway> gateway_;
   std::unique_ptr<HttpServer> http_;
 };

@@ -395,8 +395,9 @@ absl::Status Enroller::CheckCertificate(absl::string_view pem) {
   MutexLock lock(mutex_);
   if (revoked_keys_.contains(facts->key_sha256)) {
     return absl::PermissionDeniedError(
-        "the certificate that this agent shows was revoked, or another machine took its name: it "
-        "needs a new key and a new join token");
+        absl::StrCat("the certificate for ", absl::StrJoin(facts->names, ", "),
+                     " that this agent shows was revoked, or another machine took its name: it "
+                     "needs a new key and a new join token"));
   }
   for (const std::string& name : facts->names) {
     const auto revoked = revoked_.find(name);

@@ -199,7 +199,7 @@ void CallGate::RecordJoin(const std::string& object, const absl::Status& outcome
 }
 
 void CallGate::RecordRefusedWorker(const std::string& object, const absl::Status& outcome) {
-  if (!absl::IsPermissionDenied(outcome)) return;
+  if (!absl::IsPermissionDenied(outcome) && !absl::IsUnauthenticated(outcome)) return;
   RecordDenial(nullptr, "WorkerService/Control", "", object, outcome);
 }
 
