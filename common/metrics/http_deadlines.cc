@@ -6,8 +6,8 @@
 
 namespace muster {
 
-HttpDeadlines::HttpDeadlines(absl::Duration each, const Crowd& crowd)
-    : each_(each), crowd_(crowd), thread_([this] { Run(); }) {}
+HttpDeadlines::HttpDeadlines(absl::Duration timeout, const Crowd& crowd)
+    : timeout_(timeout), crowd_(crowd), thread_([this] { Run(); }) {}
 
 HttpDeadlines::~HttpDeadlines() {
   {
@@ -20,14 +20,14 @@ HttpDeadlines::~HttpDeadlines() {
 
 void HttpDeadlines::OnOpened(int socket, const std::string& host) {
   MutexLock lock(mutex_);
-  ends_[socket] = {.at = clock_.SinceBoot() + each_};
+  ends_[socket] = {.at = clock_.SinceBoot() + timeout_};
   order_.Add(socket, host);
-  const bool crowded = order_.size() > crowd_.beyond;
+  const bool crowded = order_.size() > crowd_.size;
   if (crowded) {
     const int next = *order_.Next();
     order_.Remove(next);
     End& end = ends_[next];
-    end = {.at = end.at - each_ + crowd_.each, .in_crowd = true};
+    end = {.at = end.at - timeout_ + crowd_.timeout, .is_shortened = true};
   }
   // With others open, one of them is due before this one.
   if (crowded || ends_.size() == 1) changed_.NotifyAll();
@@ -49,7 +49,7 @@ void HttpDeadlines::Run() {
         next = std::min(next, (it++)->second.at);
         continue;
       }
-      if (it->second.in_crowd && crowd_.displaced != nullptr) ++*crowd_.displaced;
+      if (it->second.is_shortened && crowd_.displaced != nullptr) ++*crowd_.displaced;
       // The server finds it shut down, calls OnClosing, and closes the socket itself.
       (void)::shutdown(it->first, SHUT_RDWR);
       order_.Remove(it->first);

@@ -20,14 +20,16 @@ namespace muster {
 
 class HttpDeadlines {
  public:
+  // When more than `size` connections are open, each that comes shortens the deadline of another
+  // one, which EvictionOrder names, to `timeout` from its opening.
   struct Crowd {
-    size_t beyond = 0;    // so many, for each that comes the next by EvictionOrder
-    absl::Duration each;  // may last no longer than this, from when it was opened
+    size_t size = 0;
+    absl::Duration timeout;
     std::atomic<uint64_t>* displaced = nullptr;  // not null: counts those that ended so
   };
 
-  // Each connection may last `each`, which is longer than that of a crowd.
-  HttpDeadlines(absl::Duration each, const Crowd& crowd);
+  // `timeout` of other connections is longer than that of a crowd.
+  HttpDeadlines(absl::Duration timeout, const Crowd& crowd);
   ~HttpDeadlines();
 
   // Call OnClosing before the socket is closed: its number may then be reused.
@@ -37,12 +39,12 @@ class HttpDeadlines {
  private:
   struct End {
     absl::Duration at;  // since boot
-    bool in_crowd = false;
+    bool is_shortened = false;
   };
 
   void Run();
 
-  const absl::Duration each_;
+  const absl::Duration timeout_;
   const Crowd crowd_;
   RealClock clock_;
   Mutex mutex_;

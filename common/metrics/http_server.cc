@@ -98,8 +98,8 @@ class HttpServer::Impl {
       : options_(options),
         handlers_(std::move(handlers)),
         folders_(std::move(folders)),
-        deadlines_(options.timeout, {.beyond = options.max_connections * 3 / 4,
-                                     .each = std::min(options.timeout, options.crowd_timeout),
+        deadlines_(options.timeout, {.size = options.max_connections * 3 / 4,
+                                     .timeout = std::min(options.timeout, options.crowd_timeout),
                                      .displaced = options.displaced}) {}
 
   ~Impl() { Stop(); }

@@ -58,8 +58,8 @@ class HttpServer {
   struct Options {
     std::string listen = "127.0.0.1:0";  // HOST:PORT, [IPv6]:PORT; port 0: a free one
     int threads = 2;                     // each serves its share of the connections
-    // More wait in the kernel's backlog. From three quarters of it on, for each that comes the
-    // oldest of the address that has most has no longer than `crowd_timeout`.
+    // More wait in the kernel's backlog. When three quarters are open, each that comes shortens the
+    // time of another one to `crowd_timeout`: of the oldest of the address that has most.
     size_t max_connections = 256;
     size_t max_per_peer = 64;                    // of one address; more are closed at once
     size_t max_head_bytes = 16 << 10;            // memory for the heads of request and response;

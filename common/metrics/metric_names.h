@@ -82,7 +82,7 @@ inline constexpr MetricDef kControllerCertificateExpiry{"muster_controller_certi
 inline constexpr MetricDef kRpcRequestsTotal{"muster_rpc_requests_total", MetricType::kCounter, {"method", "code"}, "1", "Finished calls of the controller's gRPC services by method and status code."};
 inline constexpr MetricDef kRpcSecondsTotal{"muster_rpc_seconds_total", MetricType::kCounter, {"method"}, "seconds", "Time spent in finished unary calls of the controller's gRPC services."};
 inline constexpr MetricDef kRpcStreams{"muster_rpc_streams", MetricType::kGauge, {"method"}, "1", "Open streams by method."};
-inline constexpr MetricDef kClosedConnectionsTotal{"muster_controller_closed_connections_total", MetricType::kCounter, {"port"}, "1", "Connections that musterd closed because too many were open, by port (people, workers, http)."};
+inline constexpr MetricDef kClosedConnectionsTotal{"muster_controller_closed_connections_total", MetricType::kCounter, {"port"}, "1", "Connections that musterd closed because too many were open, by port (people, workers, http): to make room for another, or at once when it could make none."};
 inline constexpr MetricDef kOutboxMessages{"muster_outbox_messages", MetricType::kGauge, {}, "1", "Assignments committed but not yet acknowledged by a worker."};
 inline constexpr MetricDef kOutboxSentTotal{"muster_outbox_sent_total", MetricType::kCounter, {}, "1", "Assignments sent to workers, repeats included."};
 inline constexpr MetricDef kCommitsTotal{"muster_state_commits_total", MetricType::kCounter, {}, "1", "Committed transactions of state.db."};

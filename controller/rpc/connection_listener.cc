@@ -125,7 +125,7 @@ absl::Duration ConnectionListener::TakeOne() {
   return kShortagePause;
 }
 
-bool ConnectionListener::HasRoomFor(const std::string& host) {
+ConnectionListener::Room ConnectionListener::MakeRoomFor(const std::string& host) {
   const auto host_is_full = [&] { return open_->FromHost(host) >= bounds_.of_host; };
   const auto full = [&] {
     return host_is_full() || open_->size() - open_->leaving() >= bounds_.all;
@@ -134,22 +134,21 @@ bool ConnectionListener::HasRoomFor(const std::string& host) {
     open_->Sweep(RealClock().SinceBoot());
     swept_at_ = open_->size();
   }
-  if (!full()) return true;
-  if (!open_->MakeRoom(host_is_full() ? host : "")) return false;
+  if (!full()) return Room::kFree;
+  if (!open_->MakeRoom(host_is_full() ? host : "")) return Room::kNone;
   ++displaced_;
-  return true;
+  return Room::kMade;
 }
 
 void ConnectionListener::Admit(UniqueFd connection, const OpenConnections::Peer& peer) {
-  const uint64_t displaced = displaced_;
-  const bool taken = HasRoomFor(peer.host);
-  if (!taken || displaced_ != displaced) {
-    Complain(taken ? "connection_displaced" : "connection_refused",
-             absl::StrCat("of ", open_->size(), " open connections ", open_->FromHost(peer.host),
-                          " are from ", peer.host, "; ", bounds_.all, " and ", bounds_.of_host,
-                          " may be"));
+  const Room room = MakeRoomFor(peer.host);
+  if (room != Room::kFree) {
+    Complain(room == Room::kMade ? "connection_displaced" : "connection_refused",
+             absl::StrCat(open_->size(), " connections are open, ", open_->FromHost(peer.host),
+                          " of them from ", peer.host, "; at most ", bounds_.all, " in all and ",
+                          bounds_.of_host, " from one address may be"));
   }
-  if (!taken) {
+  if (room == Room::kNone) {
     ++refused_;
     return;
   }

@@ -71,8 +71,9 @@ class ConnectionListener {
   // For how long nothing can be taken.
   absl::Duration TakeOne();
   void Admit(UniqueFd connection, const OpenConnections::Peer& peer);
-  // Whether there is room for one more from this address, or has been made.
-  bool HasRoomFor(const std::string& host);
+  enum class Room { kFree, kMade, kNone };
+  // For one more from this address; ends another one where that makes it.
+  Room MakeRoomFor(const std::string& host);
   // At most one line a minute.
   void Complain(const char* event, const std::string& why);
 

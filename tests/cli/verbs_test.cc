@@ -751,7 +751,7 @@ TEST_F(VerbsTest, GcDeletesWhatEndedJobsNeedNoMore) {
   EXPECT_TRUE(service_.checkpoint_controls().empty());
   result = run_({"ckpt", "gc"}, "yes\n");
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("it stays: checkpoint 30 stays"),
+  EXPECT_THAT(result.err, AllOf(HasSubstr("checkpoint 30 stays: checkpoint 30 stays"),
                                 HasSubstr("3 checkpoints are being deleted")));
   EXPECT_EQ(service_.checkpoint_controls().size(), 4u);
   EXPECT_FALSE(service_.checkpoint_controls()[0].force());

@@ -172,7 +172,9 @@ TEST_F(ResumeFromTrainer, AnImportedCheckpointIsOneToGoOnFrom) {
   EXPECT_EQ(cluster_.Cli({"ckpt", "import", copy, "--step", "7"}).exit_code, 2);
   const ProcessResult done = cluster_.Cli({"ckpt", "import", copy, "--name", "elsewhere"});
   ASSERT_EQ(done.exit_code, 0) << done.err;
-  EXPECT_THAT(done.out, HasSubstr("whole: step 40 of job 1 (first) elsewhere\n"));
+  EXPECT_THAT(
+      done.out,
+      HasSubstr("every hash is right: step 40, saved by job 1 (first) of another cluster\n"));
   EXPECT_THAT(done.out, HasSubstr("committed as step 40\n"));
   EXPECT_TRUE(WaitUntil(kPatience, [&] {
     return cluster_.Cli({"ckpt", "ls", "elsewhere"}).out.find("VERIFIED") != std::string::npos;

@@ -111,8 +111,10 @@ absl::Status Confirm(const std::string& sum, Session& session) {
 
 absl::StatusOr<ExitCode> RunGc(const GcFlags& flags, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(const Garbage garbage, FindGarbage(flags, session));
-  const std::string sum = absl::StrCat(garbage.checkpoints.size(), " checkpoints, ",
-                                       Bytes(static_cast<double>(garbage.bytes)));
+  const std::string sum =
+      absl::StrCat(garbage.checkpoints.size(),
+                   garbage.checkpoints.size() == 1 ? " checkpoint, " : " checkpoints, ",
+                   Bytes(static_cast<double>(garbage.bytes)));
   session.PrintList(garbage.table, ToJsonList(garbage.checkpoints), "id");
   if (flags.dry_run) session.Say(absl::StrCat("would delete ", sum));
   if (garbage.checkpoints.empty()) session.Say("there is nothing to delete");
@@ -123,16 +125,20 @@ absl::StatusOr<ExitCode> RunGc(const GcFlags& flags, Session& session) {
     const absl::Status removed =
         ControlCheckpoint(c.id(), v1::ControlCheckpointRequest::REMOVE, /*force=*/false, session)
             .status();
+    if (absl::IsNotFound(removed)) {
+      session.Say(absl::StrCat("checkpoint ", c.id(), " is gone already"));
+      continue;
+    }
     // Somebody has pinned it meanwhile, say, or a job is to begin from it; or it is another's.
-    if (absl::IsFailedPrecondition(removed) || absl::IsPermissionDenied(removed) ||
-        absl::IsNotFound(removed)) {
-      session.Say(absl::StrCat("it stays: ", removed.message()));
+    if (absl::IsFailedPrecondition(removed) || absl::IsPermissionDenied(removed)) {
+      session.Say(absl::StrCat("checkpoint ", c.id(), " stays: ", removed.message()));
       continue;
     }
     MUSTER_RETURN_IF_ERROR(removed);
     ++going;
   }
-  session.Say(absl::StrCat(going, " checkpoints are being deleted"));
+  session.Say(
+      absl::StrCat(going, going == 1 ? " checkpoint is" : " checkpoints are", " being deleted"));
   return ExitCode::kDone;
 }
 

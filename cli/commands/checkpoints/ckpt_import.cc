@@ -36,9 +36,9 @@ absl::StatusOr<ExitCode> ImportCheckpoint(ImportFlags flags, Session& session) {
 
 void AddCkptImport(CLI::App& ckpt, Session& session, Verb& verb) {
   CLI::App* command = ckpt.add_subcommand("import",
-                                          "make a checkpoint of another cluster, or of another "
-                                          "program, one of this cluster: a job that "
-                                          "rereads and publishes it, and has it from then on");
+                                          "copy a checkpoint of another cluster, or files of "
+                                          "another program, into this cluster, by a job that "
+                                          "verifies it; the copy belongs to that job");
   const auto flags = std::make_shared<ImportFlags>();
   command
       ->add_option(

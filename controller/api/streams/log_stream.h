@@ -65,7 +65,7 @@ class LogStream final : public OutStream<v1::StreamLogsResponse>,
   const Engine& engine_;
   MetricsReader& metrics_;
   Clock& clock_;
-  LogQuery query_;  // of a job that is over: with `follow`
+  LogQuery query_;
 
   Mutex mutex_;
   bool reading_ MUSTER_GUARDED_BY(mutex_) = false;

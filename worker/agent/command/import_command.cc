@@ -69,8 +69,8 @@ absl::StatusOr<CheckpointLine> ReadWithManifest(FileSystem& fs, const ImportFlag
   offer.epoch = manifest.epoch;
   offer.best = manifest.best;
   offer.metrics = manifest.metrics;
-  Say(absl::StrCat("whole: step ", manifest.step, " of job ", manifest.job_id, " (",
-                   manifest.job_name, ") elsewhere"));
+  Say(absl::StrCat("every hash is right: step ", manifest.step, ", saved by job ", manifest.job_id,
+                   " (", manifest.job_name, ") of another cluster"));
   return offer;
 }
 

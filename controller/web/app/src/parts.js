@@ -22,7 +22,7 @@ export const Bar = ({ part, label, className }) => html`
 
 export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
 
-export const Locked = ({ what, askToken }) => html`<p class="empty">${what} are shown to who has the token.
+export const Locked = ({ what, askToken }) => html`<p class="empty">Log in to see ${what.toLowerCase()}.
   <button onClick=${askToken}>Log in</button></p>`;
 
 export function Problem({ error }) {
