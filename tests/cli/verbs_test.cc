@@ -701,6 +701,7 @@ v1::CheckpointInfo* AddCheckpoint(v1::GetJobResponse& job, uint64_t step,
                                   v1::CheckpointState state = v1::VERIFIED) {
   v1::CheckpointInfo* checkpoint = job.add_checkpoints();
   checkpoint->set_id(step);
+  checkpoint->set_job_id(job.summary().id());
   checkpoint->set_step(static_cast<int64_t>(step));
   checkpoint->set_state(state);
   checkpoint->set_bytes(1 << 20);
@@ -729,7 +730,14 @@ TEST_F(VerbsTest, GcDeletesWhatEndedJobsNeedNoMore) {
   AddCheckpoint(running, 310);
   service_.PutJob(running);
 
-  CliResult result = run_({"ckpt", "gc", "--dry-run"});
+  CliResult result = run_({"ckpt", "ls"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(StartsWith(" ID  JOB"), HasSubstr(" 70  7 digits"),
+                                HasSubstr("320  9 running")));
+  EXPECT_THAT(result.err, HasSubstr("12 checkpoints of 3 jobs, 12.0 MiB"));
+  EXPECT_EQ(run_({"ckpt", "ls", "--owner", "nobody", "-q"}).out, "");
+  EXPECT_EQ(run_({"ckpt", "ls", "digits", "--owner", "nobody"}).code, 2);
+  result = run_({"ckpt", "gc", "--dry-run"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, StartsWith("ID  JOB"));
   EXPECT_THAT(result.out, HasSubstr("70  7 digits"));

@@ -11,6 +11,8 @@
 namespace muster::cli {
 namespace {
 
+constexpr uint32_t kJobsAPage = 1000;
+
 // JOB@which. Deleted and corrupt ones are found by their step only.
 absl::StatusOr<v1::CheckpointInfo> FindOfJob(const std::string& job, const std::string& which,
                                              Session& session) {
@@ -51,6 +53,29 @@ absl::StatusOr<v1::CheckpointInfo> FindById(uint64_t id, Session& session) {
 }
 
 }  // namespace
+
+absl::Status ForEachJobsCheckpoints(
+    const JobsWanted& wanted, Session& session,
+    const std::function<void(const v1::JobSummary& job, Checkpoints checkpoints)>& take) {
+  v1::ListJobsRequest request;
+  for (const v1::JobState state : wanted.states) request.add_states(state);
+  request.set_project(wanted.project);
+  request.set_page_size(kJobsAPage);
+  MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
+  do {
+    MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse page,
+                            client->Call(&Jobs::ListJobs, request, session.timeout()));
+    for (const v1::JobSummary& job : page.jobs()) {
+      if (!wanted.owner.empty() && job.owner() != wanted.owner) continue;
+      v1::JobRef ref;
+      ref.set_id(job.id());
+      MUSTER_ASSIGN_OR_RETURN(Checkpoints checkpoints, ListCheckpoints(ref, session));
+      take(job, std::move(checkpoints));
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return absl::OkStatus();
+}
 
 absl::StatusOr<Checkpoints> ListCheckpoints(const v1::JobRef& job, Session& session) {
   v1::ListCheckpointsRequest request;

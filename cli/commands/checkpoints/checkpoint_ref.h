@@ -1,6 +1,7 @@
 // What people call a checkpoint, and which one that is.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,16 @@ using Checkpoints = std::vector<v1::CheckpointInfo>;
 
 // Newest first, all of them.
 absl::StatusOr<Checkpoints> ListCheckpoints(const v1::JobRef& job, Session& session);
+
+// Whose checkpoints are asked for.
+struct JobsWanted {
+  std::vector<v1::JobState> states;  // empty: all
+  std::string project, owner;        // empty: any
+};
+// Calls `take` with each such job that musterd has in memory and its checkpoints, newest first.
+absl::Status ForEachJobsCheckpoints(
+    const JobsWanted& wanted, Session& session,
+    const std::function<void(const v1::JobSummary& job, Checkpoints checkpoints)>& take);
 
 // INVALID_ARGUMENT for what is no reference, NOT_FOUND when there is none; deleted and corrupt ones
 // are found by their step or id only.

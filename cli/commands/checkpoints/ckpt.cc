@@ -1,4 +1,5 @@
 // `muster ckpt ls / show / verify`: what jobs saved. Other verbs of it have their own files.
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,14 +44,53 @@ absl::StatusOr<ExitCode> ListOfJob(const std::string& job, const ListRequest& li
   return ExitCode::kDone;
 }
 
+// Of all jobs, those that take room.
+absl::StatusOr<ExitCode> ListKept(const JobsWanted& wanted, const ListRequest& list,
+                                  Session& session) {
+  MUSTER_ASSIGN_OR_RETURN(
+      const ListView view,
+      ListView::Create(list, CheckpointKeys(), ToJson(v1::CheckpointInfo()), WallNow()));
+  Checkpoints kept;
+  std::map<uint64_t, std::string> names;
+  uint64_t bytes = 0;
+  MUSTER_RETURN_IF_ERROR(ForEachJobsCheckpoints(
+      wanted, session, [&](const v1::JobSummary& job, Checkpoints checkpoints) {
+        for (v1::CheckpointInfo& c : checkpoints) {
+          if (c.state() == v1::DELETED) continue;
+          names.emplace(job.id(), JobName(job));
+          bytes += c.bytes();
+          kept.push_back(std::move(c));
+        }
+      }));
+  const size_t count = kept.size();
+  kept = view.Arrange(kept);
+  MUSTER_RETURN_IF_ERROR(
+      PrintListView(view, CheckpointTable(kept, WallNow(), NeedsWideTable(view, session), &names),
+                    ToJsonList(kept), "id", session));
+  session.Say(absl::StrCat(count, count == 1 ? " checkpoint of " : " checkpoints of ", names.size(),
+                           names.size() == 1 ? " job, " : " jobs, ",
+                           Bytes(static_cast<double>(bytes))));
+  return ExitCode::kDone;
+}
+
 void AddCheckpointList(CLI::App* parent, Session& session, Verb& verb) {
-  CLI::App* command = parent->add_subcommand("ls", "list a job's checkpoints, newest first");
+  CLI::App* command = parent->add_subcommand(
+      "ls",
+      "list a job's checkpoints, newest first, or those that all jobs keep, with their sizes");
   const auto job = std::make_shared<std::string>();
   const auto list = std::make_shared<ListRequest>();
-  command->add_option("JOB", *job, "its id or name")->required();
+  const auto wanted = std::make_shared<JobsWanted>();
+  CLI::Option* of_job =
+      command->add_option("JOB", *job, "its id or name; none: all that have not left memory");
+  command->add_option("--project", wanted->project, "only of jobs of this project")
+      ->excludes(of_job);
+  command->add_option("--owner", wanted->owner, "only of jobs of this user")->excludes(of_job);
   AddListFlags(*command, *list);
-  command->callback(
-      [=, &session, &verb] { verb = [=, &session] { return ListOfJob(*job, *list, session); }; });
+  command->callback([=, &session, &verb] {
+    verb = [=, &session] {
+      return job->empty() ? ListKept(*wanted, *list, session) : ListOfJob(*job, *list, session);
+    };
+  });
 }
 
 absl::StatusOr<ExitCode> ShowCheckpoint(const std::string& text, Session& session) {

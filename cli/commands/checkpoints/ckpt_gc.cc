@@ -23,8 +23,6 @@
 namespace muster::cli {
 namespace {
 
-constexpr uint32_t kJobsAPage = 1000;
-
 struct GcFlags {
   uint32_t keep = 1;
   std::optional<std::string> older_than;
@@ -71,32 +69,18 @@ absl::StatusOr<Garbage> FindGarbage(const GcFlags& flags, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(int64_t made_before_ms,
                           PastMillis("--older-than", flags.older_than, now));
   if (!flags.older_than.has_value()) made_before_ms = std::numeric_limits<int64_t>::max();
-  v1::ListJobsRequest request;
-  for (const v1::JobState state : {v1::SUCCEEDED, v1::FAILED, v1::CANCELLED}) {
-    request.add_states(state);
-  }
-  request.set_project(flags.project);
-  request.set_page_size(kJobsAPage);
-  MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   Garbage garbage;
-  do {
-    MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse page,
-                            client->Call(&Jobs::ListJobs, request, session.timeout()));
-    for (const v1::JobSummary& job : page.jobs()) {
-      if (!flags.owner.empty() && job.owner() != flags.owner) continue;
-      v1::JobRef ref;
-      ref.set_id(job.id());
-      MUSTER_ASSIGN_OR_RETURN(Checkpoints all, ListCheckpoints(ref, session));
-      for (v1::CheckpointInfo& c : GarbageOf(std::move(all), flags.keep, made_before_ms)) {
-        garbage.table.Add({absl::StrCat(c.id()), JobName(job), absl::StrCat(c.step()),
-                           CheckpointStateText(c), Bytes(static_cast<double>(c.bytes())),
-                           Age(now, c.created_ms())});
-        garbage.bytes += c.bytes();
-        garbage.checkpoints.push_back(std::move(c));
-      }
-    }
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty());
+  MUSTER_RETURN_IF_ERROR(ForEachJobsCheckpoints(
+      {{v1::SUCCEEDED, v1::FAILED, v1::CANCELLED}, flags.project, flags.owner}, session,
+      [&](const v1::JobSummary& job, Checkpoints all) {
+        for (v1::CheckpointInfo& c : GarbageOf(std::move(all), flags.keep, made_before_ms)) {
+          garbage.table.Add({absl::StrCat(c.id()), JobName(job), absl::StrCat(c.step()),
+                             CheckpointStateText(c), Bytes(static_cast<double>(c.bytes())),
+                             Age(now, c.created_ms())});
+          garbage.bytes += c.bytes();
+          garbage.checkpoints.push_back(std::move(c));
+        }
+      }));
   return garbage;
 }
 

@@ -273,29 +273,40 @@ std::string CheckpointStateText(const v1::CheckpointInfo& c) {
   return text;
 }
 
-Table CheckpointTable(const std::vector<v1::CheckpointInfo>& checkpoints, absl::Time now,
-                      bool wide) {
+Table CheckpointTable(const std::vector<v1::CheckpointInfo>& checkpoints, absl::Time now, bool wide,
+                      const std::map<uint64_t, std::string>* job_names) {
   std::vector<Column> columns = {{"ID", true}, {"STEP", true}, {"EPOCH", true},      {"STATE"},
                                  {"BEST"},     {"SIZE", true}, {"VALIDATION", true}, {"AGE", true}};
+  if (job_names != nullptr) columns.insert(columns.begin() + 1, {"JOB", false, true});
   if (wide) columns.push_back({"ATTEMPT", true});
   columns.push_back({wide ? "PATH" : "NOTE", false, true});
   Table table(std::move(columns));
   // Each was flagged when it was the best so far; what counts is the last of them.
-  int64_t best_step = -1;
+  std::map<uint64_t, int64_t> best_steps;  // by job
   for (const v1::CheckpointInfo& c : checkpoints) {
-    if (c.best() && c.state() != v1::CORRUPT) best_step = std::max(best_step, c.step());
+    if (!c.best() || c.state() == v1::CORRUPT) continue;
+    int64_t& best = best_steps.try_emplace(c.job_id(), c.step()).first->second;
+    best = std::max(best, c.step());
   }
+  const auto is_best = [&](const v1::CheckpointInfo& c) {
+    const auto best = best_steps.find(c.job_id());
+    return c.best() && best != best_steps.end() && best->second == c.step();
+  };
   for (const v1::CheckpointInfo& c : checkpoints) {
     std::vector<std::string> cells = {
         absl::StrCat(c.id()),
         absl::StrCat(c.step()),
         Number(c.epoch()),
         CheckpointStateText(c),
-        c.best() && c.step() == best_step ? "best" : "",
+        is_best(c) ? "best" : "",
         Bytes(static_cast<double>(c.bytes())),
         ValidationText(If(c.has_validation_accuracy(), c, &v1::CheckpointInfo::validation_accuracy),
                        If(c.has_validation_loss(), c, &v1::CheckpointInfo::validation_loss)),
         Age(now, c.created_ms())};
+    if (job_names != nullptr) {
+      const auto name = job_names->find(c.job_id());
+      cells.insert(cells.begin() + 1, name == job_names->end() ? "" : name->second);
+    }
     if (wide) cells.push_back(absl::StrCat(c.attempt()));
     cells.push_back(wide ? c.path() : c.message());
     table.Add(std::move(cells));

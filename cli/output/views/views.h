@@ -27,8 +27,9 @@ std::string ResumeSourceText(const v1::ResumeSource& source);
 Table JobTable(const std::vector<v1::JobSummary>& jobs, absl::Time now, bool wide);
 // Jobs that have ended: how long they waited and ran, and what they held.
 Table HistoryTable(const std::vector<v1::JobSummary>& jobs, bool wide);
-Table CheckpointTable(const std::vector<v1::CheckpointInfo>& checkpoints, absl::Time now,
-                      bool wide);
+// `job_names`, by id, where they are of many jobs: null for those of one.
+Table CheckpointTable(const std::vector<v1::CheckpointInfo>& checkpoints, absl::Time now, bool wide,
+                      const std::map<uint64_t, std::string>* job_names = nullptr);
 Table WorkerTable(const std::vector<v1::WorkerInfo>& workers, absl::Time now, bool wide);
 
 // All that `show` tells: the job, its attempts with their ranks, its checkpoints, its events, and
