@@ -155,6 +155,19 @@ TEST_F(ExecWalk, EndsWithTheControllersConnection) {
   EXPECT_TRUE(WaitUntil(kPatience, [&] { return Exec("echo again").out == "again\n"; }));
 }
 
+// Beside exec, what a person takes along of a cluster that misbehaves.
+TEST_F(ExecWalk, ABundleHasHowTheDaemonsWereStartedAndTheirMetrics) {
+  const std::string out = cluster_.Path("bundle.tar");
+  ASSERT_EQ(cluster_.Cli({"debug", "bundle", "--out", out}).exit_code, 0);
+  const std::string all = Shell("tar -xOf " + out + " --wildcards '*/local/*'").out;
+  EXPECT_THAT(all, HasSubstr("--allow-commands\n"));
+  EXPECT_THAT(all, HasSubstr("\nmuster_controller_term "));
+  EXPECT_THAT(all, HasSubstr("\nmuster_worker_"));
+  EXPECT_THAT(all, HasSubstr("event=started"));
+  EXPECT_THAT(Shell("tar -xOf " + out + " --wildcards '*/README.txt'").out,
+              HasSubstr("Nothing is missing."));
+}
+
 TEST_F(ExecWalk, WhatCannotRunIsSaid) {
   const ProcessResult missing = cluster_.Cli({"exec", "base", "--", "no-such-program-here"});
   EXPECT_EQ(missing.exit_code, 127);

@@ -1,10 +1,15 @@
 // `muster debug bundle`: what a report of a fault needs, in one file, without secrets.
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/calls/all_workers.h"
 #include "cli/commands/cluster/local_dir.h"
@@ -24,12 +29,24 @@ constexpr uint32_t kMostBundledEvents = 2000;
 constexpr size_t kDetailedJobs = 20;         // the newest, with their attempts and events
 constexpr uint64_t kMostLogBytes = 1 << 20;  // of the end of each
 constexpr uint64_t kMostSecretBytes = 4096;
+constexpr uint64_t kMostConfigBytes = 64 << 10;
 constexpr size_t kMostNameBytes = 28;
 
 struct BundleFlags {
   std::string out;
   std::string dir;
+  std::string config_dir = "/etc/muster";
 };
+
+// "key: value" where the key says that the value is a secret, and does not name the file of one.
+bool HasSecret(absl::string_view line) {
+  const std::string key = absl::AsciiStrToLower(line.substr(0, line.find(':')));
+  if (absl::EndsWith(key, "-file") || absl::EndsWith(key, "-key")) return false;
+  for (const char* word : {"secret", "token", "password", "credential"}) {
+    if (absl::StrContains(key, word)) return true;
+  }
+  return false;
+}
 
 class Bundling {
  public:
@@ -46,6 +63,7 @@ class Bundling {
     Lists();
     Events();
     Local();
+    Configs();
     std::string readme = absl::StrCat(
         "A report of `muster debug bundle`. Tokens, and the environment and arguments of "
         "programs, are cut out; names of jobs, workers and paths are not.\n\n");
@@ -170,12 +188,36 @@ class Bundling {
     for (const FileInfo& file : *logs) AddEnd(paths.logs(), file.name);
   }
 
+  // Of the daemons that the packages run on this machine.
+  void Configs() {
+    for (const char* name : {"musterd.yaml", "muster-worker.yaml", "autoscale.yaml"}) {
+      const absl::StatusOr<std::string> text =
+          session_.fs().ReadFile(absl::StrCat(flags_.config_dir, "/", name), kMostConfigBytes);
+      if (absl::IsNotFound(text.status())) continue;
+      if (!text.ok()) {
+        Missing(name, text.status());
+        continue;
+      }
+      std::string shown;
+      for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+        absl::StrAppend(&shown, HasSecret(line) ? line.substr(0, line.find(':')) : line,
+                        HasSecret(line) ? ": [hidden]" : "", "\n");
+      }
+      archive_.Add(absl::StrCat("config/", name), shown);
+    }
+  }
+
   void AddArguments(const DaemonRecord& daemon) {
     if (daemon.pid == 0) return;
-    auto text = session_.fs().ReadFile(absl::StrCat("/proc/", daemon.pid, "/cmdline"), 1 << 16);
-    if (!text.ok()) return Missing(absl::StrCat("arguments of ", daemon.name), text.status());
-    std::replace(text->begin(), text->end(), '\0', '\n');
-    archive_.Add(absl::StrCat("local/", daemon.name, ".args"), *text);
+    // Of a file of /proc the size is 0, by which FileSystem reads.
+    std::ifstream in(absl::StrCat("/proc/", daemon.pid, "/cmdline"));
+    std::string text{std::istreambuf_iterator<char>(in), {}};
+    if (text.empty()) {
+      return Missing(absl::StrCat("arguments of ", daemon.name),
+                     absl::NotFoundError("it does not run, or is another user's"));
+    }
+    std::replace(text.begin(), text.end(), '\0', '\n');
+    archive_.Add(absl::StrCat("local/", daemon.name, ".args"), text);
   }
 
   void AddMetrics(const DaemonRecord& daemon) {
@@ -222,11 +264,16 @@ void AddDebug(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* debug =
       app.add_subcommand("debug", "what a report of a fault needs")->require_subcommand(1);
   CLI::App* command = debug->add_subcommand("bundle",
-                                            "versions, states, events, and of a local Muster logs "
-                                            "and metrics, in one tar without tokens");
+                                            "versions, states, events, configurations, and of a "
+                                            "local Muster logs and metrics, in one tar without "
+                                            "tokens");
   const auto flags = std::make_shared<BundleFlags>();
   command->add_option("--out", flags->out, "the file (default: muster-debug-TIME.tar here)");
   command->add_option("--dir", flags->dir, "the folder of the local Muster, as of `muster local`");
+  command
+      ->add_option("--config-dir", flags->config_dir,
+                   "where musterd.yaml and muster-worker.yaml of this machine's services lie")
+      ->capture_default_str();
   command->callback([flags, &session, &verb] {
     verb = [flags, &session] { return RunBundle(*flags, session); };
   });

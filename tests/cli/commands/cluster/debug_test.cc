@@ -58,18 +58,25 @@ TEST_F(DebugTest, ABundleHasTheStatesAndTheLogsAndNoSecrets) {
   std::filesystem::create_directories(local + "/controller");
   std::ofstream(local + "/controller/token") << "l0cal-token\n";
   std::ofstream(local + "/logs/musterd.log") << "began with l0cal-token\n";
-  const CliResult result = run_({"debug", "bundle", "--out", out_});
+  const std::string config = run_.dir() / "etc";
+  std::filesystem::create_directories(config);
+  std::ofstream(config + "/musterd.yaml")
+      << "listen: 0.0.0.0:7070\ntls-key: /etc/muster/tls/k.pem\n"
+      << "scrape-token-file: /s\nsome-token: hunter2hunter2\n";
+  const CliResult result = run_({"debug", "bundle", "--out", out_, "--config-dir", config});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, out_ + "\n");
   EXPECT_EQ(std::filesystem::status(out_).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-  EXPECT_THAT(Tar("-tf"),
-              AllOf(HasSubstr("/versions.json\n"), HasSubstr("/jobs.json\n"),
-                    HasSubstr("/jobs/7.json\n"), HasSubstr("/events.jsonl\n"),
-                    HasSubstr("/local/logs/musterd.log\n"), HasSubstr("/README.txt\n")));
+  EXPECT_THAT(Tar("-tf"), AllOf(HasSubstr("/versions.json\n"), HasSubstr("/jobs.json\n"),
+                                HasSubstr("/jobs/7.json\n"), HasSubstr("/events.jsonl\n"),
+                                HasSubstr("/local/logs/musterd.log\n"), HasSubstr("/README.txt\n"),
+                                HasSubstr("/config/musterd.yaml\n")));
   const std::string all = Tar("-xOf");
   EXPECT_THAT(all, AllOf(HasSubstr("began with [hidden]"), HasSubstr("\"API_KEY\": \"[hidden]\""),
-                         HasSubstr("\"python\""), HasSubstr("\"version\": \"9.9.9\"")));
+                         HasSubstr("\"python\""), HasSubstr("\"version\": \"9.9.9\""),
+                         HasSubstr("listen: 0.0.0.0:7070\ntls-key: /etc/muster/tls/k.pem\n"
+                                   "scrape-token-file: /s\nsome-token: [hidden]\n")));
   EXPECT_THAT(all, AllOf(Not(HasSubstr("l0cal-token")), Not(HasSubstr("hunter2"))));
 }
 
