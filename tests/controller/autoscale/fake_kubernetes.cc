@@ -90,6 +90,15 @@ void FakeKubernetes::Answer(const httplib::Request& request, httplib::Response& 
     response.set_content("<html>a login page</html>", "text/html");
     return;
   }
+  if (code == kCut) {
+    const size_t promised = 500;
+    response.set_content_provider(promised, "application/json",
+                                  [](size_t, size_t, httplib::DataSink& sink) {
+                                    sink.write("{\"spec\": ", 9);
+                                    return false;
+                                  });
+    return;
+  }
   if (code != 0) {
     if (code == 429) response.set_header("Retry-After", "7");
     return Fail(code, "as the test wants", response);

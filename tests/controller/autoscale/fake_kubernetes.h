@@ -23,6 +23,8 @@ namespace muster::testing {
 
 class FakeKubernetes {
  public:
+  static constexpr int kCut = -1;
+
   explicit FakeKubernetes(const TlsFiles& files);
   ~FakeKubernetes();
 
@@ -33,7 +35,8 @@ class FakeKubernetes {
   uint32_t replicas() const MUSTER_EXCLUDES(mutex_);
   std::map<std::string, std::string> marks() const MUSTER_EXCLUDES(mutex_);  // cost by pod
   std::vector<std::string> requests() const MUSTER_EXCLUDES(mutex_);         // "GET PATH"
-  // Called before each request, without a lock: the code of the answer instead, 0: as it should be.
+  // Called before each request, without a lock: the code of the answer instead, 0: as it should be,
+  // kCut: the connection ends in the middle of the answer.
   void Disturb(std::function<int(const std::string& method)> disturb) MUSTER_EXCLUDES(mutex_);
 
  private:

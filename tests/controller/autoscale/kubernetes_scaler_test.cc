@@ -146,6 +146,21 @@ TEST_F(KubernetesScalerTest, EachFailureSaysWhatToDo) {
   }
 }
 
+TEST_F(KubernetesScalerTest, AnAnswerThatIsCutIsNoAnswer) {
+  server_.SetReplicas(2);
+  const auto scaler = Make();
+  server_.Disturb([](const std::string&) { return FakeKubernetes::kCut; });
+  EXPECT_EQ(scaler->Asked().status().code(), absl::StatusCode::kUnavailable);
+  // Of a change it is not known whether it was made: the next look reads it anew.
+  server_.Disturb(
+      [](const std::string& method) { return method == "PUT" ? FakeKubernetes::kCut : 0; });
+  EXPECT_FALSE(scaler->ScaleTo({.asked = 2, .wanted = 3}).ok());
+  server_.Disturb(nullptr);
+  EXPECT_EQ(*scaler->Asked(), 2u);
+  EXPECT_OK(scaler->ScaleTo({.asked = 2, .wanted = 3}));
+  EXPECT_EQ(server_.replicas(), 3u);
+}
+
 TEST_F(KubernetesScalerTest, OfADeploymentThePodsThatLeaveAreMarkedFirst) {
   server_.SetReplicas(3);
   const PoolDecision decision{
