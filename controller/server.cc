@@ -365,7 +365,8 @@ absl::Status Server::OpenHttp() {
   http.displaced = &http_displaced_;
   if (GuardsHttp(config_)) {
     http.identity_file = tls_->files().cert;
-    MUSTER_ASSIGN_OR_RETURN(http.token, ReadTokenFile(config_.scrape_token_file));
+    MUSTER_ASSIGN_OR_RETURN(http.token,
+                            ReadTokenFile(config_.scrape_token_file, TokenReaders::kGroup));
     // The page itself tells nothing: what it shows it asks for with a person's token.
     for (const auto& [path, handler] : PageHandlers()) http.open_paths.insert(path);
   }

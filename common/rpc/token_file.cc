@@ -33,7 +33,7 @@ absl::Status CheckTokenText(absl::string_view token) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
+absl::StatusOr<std::string> ReadTokenFile(const std::string& path, TokenReaders readers) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) {
     const int error = errno;
@@ -45,7 +45,9 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat("token file ", path, ": not a plain file"));
   }
-  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+  const mode_t of_others =
+      S_IRWXO | (readers == TokenReaders::kGroup ? S_IWGRP | S_IXGRP : S_IRWXG);
+  if ((info.st_mode & of_others) != 0) {
     return absl::PermissionDeniedError(
         absl::StrCat("token file ", path, ": others may use it; run: chmod 600 ", path));
   }

@@ -9,10 +9,14 @@
 
 namespace muster {
 
+// Who may read the file. A group, where Kubernetes mounts a secret for a user that is not root.
+enum class TokenReaders { kOwner, kGroup };
+
 // Reads a token from the first line of a file. NOT_FOUND: no such file. PERMISSION_DENIED: it
-// cannot be read, or its group or others may read or write it. INVALID_ARGUMENT: empty, longer than
+// cannot be read, or others may read or write it. INVALID_ARGUMENT: empty, longer than
 // 256 bytes, or not printable ASCII.
-absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
+absl::StatusOr<std::string> ReadTokenFile(const std::string& path,
+                                          TokenReaders readers = TokenReaders::kOwner);
 
 // OK when `token` can be sent as it is: 1 to 256 printable ASCII bytes. INVALID_ARGUMENT otherwise;
 // does not repeat it.

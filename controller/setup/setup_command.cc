@@ -12,6 +12,7 @@
 #include "common/base/status_macros.h"
 #include "common/os/host_name.h"
 #include "common/protocol/name_rule.h"
+#include "common/protocol/worker_server_name.h"
 #include "common/tls/certificate_authority.h"
 #include "common/tls/certificate_facts.h"
 #include "common/tls/tls_files.h"
@@ -106,13 +107,18 @@ class Setup {
     MUSTER_RETURN_IF_ERROR(WriteCertificate(
         authority, {.name = workers.front(), .hosts = {workers.begin() + 1, workers.end()}},
         lifetime, out + "/worker.pem", out + "/worker.key"));
+    MUSTER_RETURN_IF_ERROR(WriteCertificate(
+        authority, {kWorkerServerName, {kWorkerServerName}, CertificateSubject::Use::kServer},
+        lifetime, out + "/http.pem", out + "/worker.key"));
     return absl::StrCat("Made the certificate of worker ", absl::StrJoin(workers, ", "),
                         ", valid for ", absl::ToInt64Hours(lifetime) / kDayHours, " days, in ", out,
                         "\n\nBring the folder there by a safe way, as with ssh, and start:\n"
                         "  muster-worker --controller HOST:7071 --name ",
                         workers.front(),
                         " --data-dir DIR --tls-ca ca.pem --tls-cert worker.pem --tls-key "
-                        "worker.key\n");
+                        "worker.key\n"
+                        "To have Prometheus read its metrics: --http-listen 0.0.0.0:7073 "
+                        "--http-cert http.pem --scrape-token-file FILE\n");
   }
 
  private:

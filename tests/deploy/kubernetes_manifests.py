@@ -196,7 +196,9 @@ class Manifests(unittest.TestCase):
         for name, documents in self.each():
             secrets = {one["spec"]["secretName"] for one in of_kind(documents, "Certificate")}
             # Those that a person makes (docs/KUBERNETES.md).
-            secrets |= {"muster-token"} if name == "everything" else {f"{pod}-tls" for pod, _ in pods(documents)}
+            secrets |= {"muster-scrape-token", "muster-worker-scrape-token"}
+            secrets |= {"muster-token"} if name == "everything" else {
+                secret for pod, _ in pods(documents) for secret in (f"{pod}-tls", f"{pod}-http-tls")}
             for pod_name, pod in pods(documents):
                 where = f"{name}: {pod_name}"
                 spec = pod["spec"]
@@ -215,6 +217,9 @@ class Manifests(unittest.TestCase):
                     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
                         if probe in container:
                             self.assertIn(container[probe]["httpGet"]["port"], ports, where)
+                            self.assertEqual(container[probe]["httpGet"]["scheme"], "HTTPS", where)
+            for config in of_kind(documents, "ConfigMap"):
+                self.assertNotIn("insecure", "".join(config["data"].values()), name)
             for owner in of_kind(documents, "StatefulSet"):
                 self.assertIn(owner["spec"]["serviceName"], named(documents, "Service"), name)
                 labels = owner["spec"]["template"]["metadata"]["labels"]
@@ -244,7 +249,14 @@ class Manifests(unittest.TestCase):
                 self.assertLessEqual({port["port"] for port in rule.get("ports", [])}, all_ports)
         for monitor in of_kind(documents, "PodMonitor"):
             self.assertEqual(chosen(monitor["spec"]["selector"]["matchLabels"]), len(labels))
-            self.assertEqual({one["port"] for one in monitor["spec"]["podMetricsEndpoints"]}, {"http", "metrics"})
+            endpoints = {one["port"]: one for one in monitor["spec"]["podMetricsEndpoints"]}
+            self.assertEqual(endpoints.keys(), {"http", "metrics"})
+            for port, server, token in (("http", "muster-controller", "muster-scrape-token"),
+                                        ("metrics", "workers.muster.internal", "muster-worker-scrape-token")):
+                self.assertEqual(endpoints[port]["scheme"], "https")
+                self.assertEqual(endpoints[port]["tlsConfig"], {
+                    "ca": {"secret": {"name": "muster-controller-tls", "key": "ca.crt"}}, "serverName": server})
+                self.assertEqual(endpoints[port]["authorization"], {"credentials": {"name": token, "key": "token"}})
 
     def test_the_controller_is_one_on_a_volume_of_one_pod(self) -> None:
         for name, documents in self.each():
@@ -398,23 +410,33 @@ class RealPrograms(unittest.TestCase):
 
     def make_secrets(self) -> None:
         data = self.folder / "muster-controller/var/lib/muster/controller"
-        self.run_program("musterd", "init", "--data-dir", data, "--host", "muster-controller.muster.svc")
-        self.secret("muster-controller", data / "tls/ca.pem", data / "tls/server.pem", data / "tls/server.key")
+        self.run_program("musterd", "init", "--data-dir", data, "--host", "muster-controller.muster.svc", "--host", "muster-controller")
+        self.secret("muster-controller/etc/muster-tls",
+                    {"ca.crt": data / "tls/ca.pem", "tls.crt": data / "tls/server.pem", "tls.key": data / "tls/server.key"})
+        tokens = {}
+        for name in ("scrape-token", "worker-scrape-token"):
+            tokens[name] = self.folder / name
+            tokens[name].write_text(f"of-{name}")
+        self.secret("muster-controller/etc/muster-scrape", {"token": tokens["scrape-token"]})
         for pool in ("cpu", "gpu-spot"):
             made = self.folder / "certified" / pool
             self.run_program("musterd", "certify", f"muster-{pool}-0", f"muster-{pool}-1", "--data-dir", data, "--out", made)
-            self.secret(f"muster-{pool}", made / "ca.pem", made / "worker.pem", made / "worker.key")
+            self.secret(f"muster-{pool}/etc/muster-tls",
+                        {"ca.crt": made / "ca.pem", "tls.crt": made / "worker.pem", "tls.key": made / "worker.key"})
+            self.secret(f"muster-{pool}/etc/muster-http-tls",
+                        {"ca.crt": made / "ca.pem", "tls.crt": made / "http.pem", "tls.key": made / "worker.key"})
+            self.secret(f"muster-{pool}/etc/muster-scrape", {"token": tokens["worker-scrape-token"]})
 
     def run_program(self, program: str, *args: object) -> str:
         done = subprocess.run([str(BIN / program), *map(str, args)], capture_output=True, text=True, timeout=WAIT, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
-    def secret(self, pod: str, ca: pathlib.Path, certificate: pathlib.Path, key: pathlib.Path) -> None:
+    def secret(self, mount: str, files: dict[str, pathlib.Path]) -> None:
         """As the kubelet mounts it with defaultMode 288 and an fsGroup."""
-        there = self.folder / pod / "etc/muster-tls"
+        there = self.folder / mount
         there.mkdir(parents=True)
-        for name, source in (("ca.crt", ca), ("tls.crt", certificate), ("tls.key", key)):
+        for name, source in files.items():
             shutil.copyfile(source, there / name)
             (there / name).chmod(288)
 
@@ -422,7 +444,9 @@ class RealPrograms(unittest.TestCase):
         """Paths below the pod's folder, ports that are free, and the controller where it is."""
         text = re.sub(r"(?<![\w./])/(etc/muster|var/lib/muster|checkpoints|backups)\b", rf"{self.folder}/{pod}/\1", text)
         text = text.replace("muster-controller.muster.svc:7071", self.endpoints.get("worker_address", "?"))
-        return re.sub(r"0\.0\.0\.0:\d+", "127.0.0.1:0", text)
+        # The ports for metrics stay beyond loopback, where they want TLS and a token.
+        text = re.sub(r"0\.0\.0\.0:707[23]\b", "0.0.0.0:0", text)
+        return re.sub(r"0\.0\.0\.0:[1-9]\d*", "127.0.0.1:0", text)
 
     def start(self, documents: list[Document], pod: str, name: str) -> subprocess.Popen[bytes]:
         [container] = dict(pods(documents))[pod]["spec"]["containers"]
@@ -506,6 +530,17 @@ class RealPrograms(unittest.TestCase):
         self.assertEqual(found["muster-cpu-1"]["pool"], "cpu")
         self.assertEqual(found["muster-gpu-spot-1"]["pool"], "gpu-spot")
         self.assertEqual(found["muster-gpu-spot-1"]["labels"], {"spot": "true", "zone": "europe-west4-a"})
+        for pod, server, token, place in (
+                ("muster-controller", "muster-controller", "of-scrape-token", "controller"),
+                ("muster-cpu", "workers.muster.internal", "of-worker-scrape-token", "worker")):
+            told = json.loads((self.folder / pod / "var/lib/muster" / place / "endpoints.json").read_text())
+            port = told["http_address" if place == "controller" else "metrics_address"].rpartition(":")[2]
+            for shown, path, answer in ((token, "metrics", "200"), ("another", "metrics", "401"), ("another", "healthz", "200")):
+                got = subprocess.run(["curl", "-sS", "-m", "20", "--cacert", self.folder / pod / "etc/muster-tls/ca.crt", "--resolve",
+                                      f"{server}:{port}:127.0.0.1", "-o", "/dev/null", "-w", "%{http_code}", "-H",
+                                      f"Authorization: Bearer {shown}", f"https://{server}:{port}/{path}"],
+                                     capture_output=True, text=True, timeout=WAIT, check=False)
+                self.assertEqual(got.stdout, answer, f"{pod} {path}: {got.stderr}")
         for process in [*workers, controller]:
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(WAIT), 0)

@@ -129,7 +129,8 @@ absl::Status Agent::BuildTls() {
   MUSTER_ASSIGN_OR_RETURN(tls_,
                           TlsWatcher::Start(fs_, clock_, config_.tls, DataPath("tls-in-use")));
   if (GuardsHttp(config_)) {
-    const TlsFiles http{config_.tls.ca, config_.http_cert, config_.tls.key};
+    const TlsFiles http{config_.tls.ca, config_.http_cert,
+                        config_.http_key.empty() ? config_.tls.key : config_.http_key};
     MUSTER_ASSIGN_OR_RETURN(http_tls_,
                             TlsWatcher::Start(fs_, clock_, http, DataPath("http-tls-in-use")));
   }
@@ -150,7 +151,8 @@ absl::Status Agent::BuildHttp() {
   http.listen = config_.http_listen;
   if (http_tls_ != nullptr) {
     http.identity_file = http_tls_->files().cert;
-    MUSTER_ASSIGN_OR_RETURN(http.token, ReadTokenFile(config_.scrape_token_file));
+    MUSTER_ASSIGN_OR_RETURN(http.token,
+                            ReadTokenFile(config_.scrape_token_file, TokenReaders::kGroup));
   }
   auto handlers = DaemonHandlers(
       {&families_}, [] { return absl::OkStatus(); },

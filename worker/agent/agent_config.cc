@@ -74,9 +74,12 @@ void DescribeOptions(CLI::App& app, AgentConfig& config) {
                  "for who shows the scrape token")
       ->capture_default_str()
       ->type_name("HOST:PORT");
-  app.add_option("--http-cert", config.http_cert,
-                 "PEM file: a certificate for that port, for the key of --tls-key; `muster-worker "
-                 "join` writes it, and --renew-certificate renews it")
+  app.add_option(
+         "--http-cert", config.http_cert,
+         "PEM file: a certificate for that port, for the key of --tls-key unless --http-key "
+         "is given; `muster-worker join` writes it, and --renew-certificate renews it")
+      ->type_name("FILE");
+  app.add_option("--http-key", config.http_key, "PEM file: the private key of --http-cert")
       ->type_name("FILE");
   app.add_option("--scrape-token-file", config.scrape_token_file,
                  "File with the token that this port wants beyond loopback, mode 0600")
@@ -179,6 +182,11 @@ absl::Status CheckAgentConfig(const AgentConfig& config) {
                                           "give --tls-ca, --tls-cert and --tls-key, or give"));
   if (!config.http_cert.empty() && config.tls.empty()) {
     return absl::InvalidArgumentError("--http-cert: needs --tls-ca, --tls-cert, --tls-key");
+  }
+  if (!config.http_key.empty() && (config.http_cert.empty() || config.renew_certificate)) {
+    return absl::InvalidArgumentError(
+        "--http-key: goes with --http-cert, and not with --renew-certificate, which renews both "
+        "certificates for one key");
   }
   const bool guards = !config.http_cert.empty() && !config.scrape_token_file.empty();
   MUSTER_RETURN_IF_ERROR(CheckAddressFlag(

@@ -29,7 +29,8 @@ struct AgentConfig {
   std::map<std::string, std::string> labels;
   std::string advertise_address;  // default: of the route to the controller
   std::string http_listen = "127.0.0.1:0";
-  std::string http_cert;          // of that port, for the key of `tls`
+  std::string http_cert;          // of that port
+  std::string http_key;           // its key; empty: that of `tls`
   std::string scrape_token_file;  // what it wants beyond loopback
   std::string trainer;            // default: muster-trainer beside this program
   std::string data_tool;          // muster-data; default: beside this program. No flag

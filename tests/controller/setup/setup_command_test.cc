@@ -133,6 +133,11 @@ TEST_F(SetupCommandTest, OneCertificateForWorkersThatShareIt) {
   EXPECT_THAT(text, HasSubstr("gpu-0, gpu-1"));
   EXPECT_OK(
       CheckTlsFiles({folder + "/ca.pem", folder + "/worker.pem", folder + "/worker.key"}, now_));
+  EXPECT_OK(
+      CheckTlsFiles({folder + "/ca.pem", folder + "/http.pem", folder + "/worker.key"}, now_));
+  ASSERT_OK_AND_ASSIGN(const CertificateFacts http,
+                       ReadCertificateFacts(Read(folder + "/http.pem")));
+  EXPECT_EQ(http.names, std::vector<std::string>{"workers.muster.internal"});
   EXPECT_THAT(Run({"certify", "gpu-0", "Gpu", "--data-dir", data_dir_, "--out", folder}).status(),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("Gpu")));
 }
