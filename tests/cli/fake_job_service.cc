@@ -100,6 +100,11 @@ void FakeJobService::PutMetric(uint64_t job, v1::MetricPoint point) {
   metrics_[job].push_back(std::move(point));
 }
 
+void FakeJobService::PutLedger(uint64_t job, v1::Ledger total) {
+  MutexLock lock(mutex_);
+  ledgers_[job] = std::move(total);
+}
+
 void FakeJobService::CutLogsOff(int calls, std::vector<v1::StreamLogsResponse> meanwhile) {
   MutexLock lock(mutex_);
   log_cuts_ = calls;
@@ -513,6 +518,15 @@ grpc::Status FakeJobService::QueryMetrics(grpc::ServerContext*,
   for (size_t i = from; i < std::min(points.size(), from + kPage); ++i)
     *response->add_points() = points[i];
   if (from + kPage < points.size()) response->set_next_page_token(absl::StrCat(from + kPage));
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::GetGoodput(grpc::ServerContext*, const v1::GetGoodputRequest* request,
+                                        v1::GetGoodputResponse* response) {
+  MutexLock lock(mutex_);
+  const auto job = FindLocked(request->job());
+  if (!job.ok()) return ToGrpc(job.status());
+  *response->mutable_total() = ledgers_[job->summary().id()];
   return grpc::Status::OK;
 }
 

@@ -38,6 +38,7 @@ class FakeJobService final : public v1::JobService::Service {
   void SetWorkersPage(size_t most);
   void PutLog(uint64_t job, v1::StreamLogsResponse chunk);
   void PutMetric(uint64_t job, v1::MetricPoint point);
+  void PutLedger(uint64_t job, v1::Ledger total);
   // The next so many calls of StreamLogs are cut off behind what there is; then this was written
   // meanwhile.
   void CutLogsOff(int calls, std::vector<v1::StreamLogsResponse> meanwhile = {});
@@ -108,6 +109,9 @@ class FakeJobService final : public v1::JobService::Service {
                           grpc::ServerWriter<v1::StreamLogsResponse>*) override;
   grpc::Status QueryMetrics(grpc::ServerContext*, const v1::QueryMetricsRequest*,
                             v1::QueryMetricsResponse*) override;
+  // Of a job whose ledger was put; of others it is empty.
+  grpc::Status GetGoodput(grpc::ServerContext*, const v1::GetGoodputRequest*,
+                          v1::GetGoodputResponse*) override;
   grpc::Status ListCheckpoints(grpc::ServerContext*, const v1::ListCheckpointsRequest*,
                                v1::ListCheckpointsResponse*) override;
   grpc::Status GetCheckpoint(grpc::ServerContext*, const v1::GetCheckpointRequest*,
@@ -133,6 +137,7 @@ class FakeJobService final : public v1::JobService::Service {
   size_t workers_page_ MUSTER_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, std::vector<v1::StreamLogsResponse>> logs_ MUSTER_GUARDED_BY(mutex_);
   std::map<uint64_t, std::vector<v1::MetricPoint>> metrics_ MUSTER_GUARDED_BY(mutex_);
+  std::map<uint64_t, v1::Ledger> ledgers_ MUSTER_GUARDED_BY(mutex_);
   std::vector<v1::StreamLogsRequest> log_requests_ MUSTER_GUARDED_BY(mutex_);
   int log_cuts_ MUSTER_GUARDED_BY(mutex_) = 0;
   std::vector<v1::StreamLogsResponse> written_meanwhile_ MUSTER_GUARDED_BY(mutex_);

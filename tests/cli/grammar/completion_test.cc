@@ -1,4 +1,4 @@
-// `muster __complete`, against a service without a controller, and the script that bash runs.
+// `muster __complete`, against a service without a controller, and the scripts that the shells run.
 #include "cli/grammar/completion.h"
 
 #include <gmock/gmock.h>
@@ -120,23 +120,86 @@ std::string Output(const std::string& command) {
   return text;
 }
 
-// bash with a program in muster's place that tells what it was asked, and offers three words.
-TEST_F(CompletionTest, BashAsksWithTheWordsSoFar) {
-  const std::string program = run_.dir() / "muster";
-  ASSERT_OK(WriteFileAtomically(PosixFileSystem(), program,
-                                "#!/bin/sh\nfor word in \"$@\"; do printf '[%s]' \"$word\" >>" +
-                                    (run_.dir() / "asked") +
-                                    "; done\nprintf 'json\\thelp\\n--output=jsonl\\n8\\n'\n",
-                                0755));
-  ASSERT_OK(WriteFileAtomically(PosixFileSystem(), run_.dir() / "completion.bash",
-                                run_({"completion", "bash"}).out, 0644));
+// The script of each shell, in that shell (scripts/setup --tests installs them), beside a program in
+// muster's place that tells what it was asked and offers some words.
+class CompletionScriptTest : public CompletionTest {
+ protected:
+  void Offer(const std::string& lines) {
+    ASSERT_OK(WriteFileAtomically(
+        PosixFileSystem(), run_.dir() / "muster",
+        absl::StrCat("#!/bin/sh\nfor word in \"$@\"; do printf '[%s]' \"$word\" >> asked; done\n"
+                     "printf ' ' >> asked\n[ \"$1\" != __complete ] || printf '",
+                     lines, "'\n"),
+        0755));
+  }
+  // Writes it as `script`; the shell finds nothing wrong with how it is written.
+  void TakeScript(const std::string& shell) {
+    ASSERT_OK(WriteFileAtomically(PosixFileSystem(), run_.dir() / "script",
+                                  run_({"completion", shell}).out, 0644));
+    EXPECT_EQ(In(shell + " -n script && echo parsed"), "parsed\n");
+  }
+  // What the command prints, run in the folder of the script, with no settings of anybody's.
+  std::string In(const std::string& command) {
+    const std::string folder = run_.dir().path();
+    return Output(absl::StrCat("cd ", folder, "; rm -f asked; timeout 60 env -i HOME=", folder,
+                               " TERM=dumb PATH=", folder, ":/usr/bin:/bin ", command));
+  }
+  // What an interactive zsh shows that has these keys typed, with the script.
+  std::string TypeInZsh(const std::string& keys) {
+    EXPECT_OK(WriteFileAtomically(
+        PosixFileSystem(), run_.dir() / "session",
+        absl::StrCat("zmodload zsh/zpty\n"
+                     "zpty shell zsh -f -i\n"
+                     "zpty -w shell 'autoload -Uz compinit; compinit -D -u; source ./script'\n"
+                     "zpty -w -n shell $'",
+                     keys,
+                     "'\n"
+                     "zpty -w shell exit\n"
+                     "while zpty -r shell line; do print -r -- \"$line\"; done\n"),
+        0644));
+    return In("zsh -f session");
+  }
+  std::string Asked() { return Output(absl::StrCat("cat ", run_.dir() / "asked")); }
+};
+
+TEST_F(CompletionScriptTest, BashAsksWithTheWordsSoFar) {
+  ASSERT_NO_FATAL_FAILURE(Offer("json\\thelp\\n--output=jsonl\\n8\\n"));
+  ASSERT_NO_FATAL_FAILURE(TakeScript("bash"));
   const auto complete = [&](const std::string& line) {
-    return Output(absl::StrCat("cd ", run_.dir().path(), "; rm -f asked; bash -c 'source ",
-                               "./completion.bash; COMP_LINE=\"", line, "\"; COMP_POINT=",
-                               line.size(), "; _muster; echo \"${COMPREPLY[@]}\"'; cat asked"));
+    return In(absl::StrCat("bash -c 'source ./script; COMP_LINE=\"", line,
+                           "\"; COMP_POINT=", line.size(), "; _muster; echo \"${COMPREPLY[@]}\"'"));
   };
-  EXPECT_EQ(complete("./muster show "), "json --output=jsonl 8\n[__complete][show][]");
-  EXPECT_EQ(complete("./muster ls --output=j"), "json jsonl 8\n[__complete][ls][--output=j]");
+  EXPECT_EQ(complete("./muster show "), "json --output=jsonl 8\n");
+  EXPECT_EQ(Asked(), "[__complete][show][] ");
+  EXPECT_EQ(complete("./muster ls --output=j"), "json jsonl 8\n");
+  EXPECT_EQ(Asked(), "[__complete][ls][--output=j] ");
+}
+
+// A person's keys on a terminal: the command that runs has the word that was completed.
+TEST_F(CompletionScriptTest, ZshCompletesAWordAtItsTab) {
+  ASSERT_NO_FATAL_FAILURE(Offer("digits\\tjob 7\\n"));
+  ASSERT_NO_FATAL_FAILURE(TakeScript("zsh"));
+  const std::string shown = TypeInZsh("muster show dig\\t\\n");
+  EXPECT_EQ(Asked(), "[__complete][show][dig] [show][digits] ") << shown;
+}
+
+TEST_F(CompletionScriptTest, FishOffersTheWordsWithTheirHelp) {
+  ASSERT_NO_FATAL_FAILURE(Offer("digits\\tjob 7\\n"));
+  ASSERT_NO_FATAL_FAILURE(TakeScript("fish"));
+  EXPECT_EQ(In("fish --no-config -c 'source ./script; complete -C \"muster show dig\"'"),
+            "digits\tjob 7\n");
+  EXPECT_EQ(Asked(), "[__complete][show][dig] ");
+}
+
+TEST_F(CompletionScriptTest, FilesAreFoundByZshAndFishThemselves) {
+  ASSERT_NO_FATAL_FAILURE(Offer(":files\\n"));
+  ASSERT_OK(WriteFileAtomically(PosixFileSystem(), run_.dir() / "job.yaml", "", 0644));
+  ASSERT_NO_FATAL_FAILURE(TakeScript("fish"));
+  EXPECT_THAT(In("fish --no-config -c 'source ./script; complete -C \"muster submit jo\"'"),
+              ::testing::StartsWith("job.yaml"));
+  ASSERT_NO_FATAL_FAILURE(TakeScript("zsh"));
+  const std::string shown = TypeInZsh("muster submit jo\\t\\n");
+  EXPECT_EQ(Asked(), "[__complete][submit][jo] [submit][job.yaml] ") << shown;
 }
 
 TEST_F(CompletionTest, EachShellHasItsScript) {
