@@ -22,7 +22,7 @@ constexpr absl::Duration kPatience = absl::Minutes(1);
 class CheckpointControl : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (::access("/usr/bin/socat", X_OK) != 0) GTEST_SKIP() << "socat is not installed";
+    ASSERT_EQ(::access("/usr/bin/socat", X_OK), 0) << "socat is missing: scripts/setup --tests";
     ASSERT_NO_FATAL_FAILURE(cluster_.Up(1));
   }
   void TearDown() override { cluster_.Down(); }

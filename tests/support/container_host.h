@@ -3,7 +3,8 @@
 // registry need be near.
 //
 // A machine whose podman cannot run the image by hand is passed over, and the reason printed; where
-// it can, the tests must run. Where CI is set, podman that is installed must be able to.
+// it can, the tests must run. Where CI is set, podman that is installed must be able to; where
+// MUSTER_ALL_TOOLS is set, it must be installed, too.
 #pragma once
 
 #include <string>
