@@ -234,6 +234,20 @@ TEST_F(JoinTest, RefusesWhatATokenDoesNotAllow) {
       Not(HasSubstr(secret)));
 }
 
+TEST_F(JoinTest, ThePageShowsTheCommandThatIsPrinted) {
+  const ProcessResult made =
+      Cli({"join-token", "create", "--uses", "10", "--for", "1h", "--name-prefix", "gpu-"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const size_t token = made.out.find("muster-join.");
+  ASSERT_NE(token, std::string::npos) << made.out;
+  const std::string secret = made.out.substr(token, made.out.find(' ', token) - token);
+  const std::string shown =
+      absl::StrReplaceAll(made.out, {{secret, "muster-join...."},
+                                     {Text(endpoints_, "grpc_address"), "muster.example.org:7070"}});
+  EXPECT_THAT(TextOfFile(SourceDir() + "/docs/SECURITY.md"),
+              HasSubstr(absl::StrCat("\n```\n", shown, "```\n")));
+}
+
 TEST_F(JoinTest, AControllerWithoutACertificateAuthorityOfItsOwnSaysSo) {
   ASSERT_EQ(::rename((Controller() + "/tls/ca.key").c_str(), (dir_ / "ca.key").c_str()), 0);
   const ProcessResult made = Cli({"join-token", "create"});
