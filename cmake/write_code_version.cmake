@@ -1,9 +1,11 @@
-# Writes OUT, a header that names the commit that SOURCE_DIR is built from, when it changed. Run at each build:
+# Writes OUT, a header that names the commit that SOURCE_DIR is built from, when it changed; `unknown` without a repository.
+# Run at each build:
 #   cmake -DSOURCE_DIR=... -DOUT=... -P write_code_version.cmake
 find_package(Git QUIET)
 set(version "unknown")
 if(GIT_FOUND)
-  execute_process(COMMAND ${GIT_EXECUTABLE} describe --always --dirty --abbrev=40 --exclude=*
+  # git reads no repository of another user's unless it is told to: root builds a person's clone in a container.
+  execute_process(COMMAND ${GIT_EXECUTABLE} -c safe.directory=${SOURCE_DIR} describe --always --dirty --abbrev=40 --exclude=*
     WORKING_DIRECTORY ${SOURCE_DIR} OUTPUT_VARIABLE out RESULT_VARIABLE rc ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(rc EQUAL 0)
     set(version ${out})

@@ -172,10 +172,60 @@ class Packages(unittest.TestCase):
                 for foreign in (str(BUILD), str(ROOT) + "/"):
                     self.assertEqual(content.find(foreign.encode()), -1, f"{path} holds {foreign}")
 
-    def test_programs_of_the_wheel_say_the_version_and_the_commit(self):
-        for program in ("muster", "musterd", "muster-worker", "muster-data"):
-            line = run(self.wheel / "muster/bin" / program, "--version")
-            self.assertRegex(line, rf"^{program} {re.escape(VERSION)} \(protocol \d+, commit ([0-9a-f]{{12}}(-dirty)?|unknown)\)\n$")
+    def test_programs_say_the_version_and_the_commit_of_the_repository(self):
+        commit = "unknown"
+        if (ROOT / ".git").exists():
+            commit = run("git", "-c", f"safe.directory={ROOT}", "-C", ROOT, "rev-parse", "HEAD")[:12]
+        programs = [self.wheel / "muster/bin" / name for name in ("muster", "musterd", "muster-worker", "muster-data")]
+        programs += [self.debs[package] / "usr/lib/muster/bin" / name
+                     for package, name in (("cli", "muster"), ("controller", "musterd"), ("worker", "muster-worker"))]
+        for program in [*programs, BUILD / "bin/muster-trainer"]:
+            self.assertRegex(run(program, "--version"),
+                             rf"^{program.name} {re.escape(VERSION)} \(protocol \d+, commit {commit}(-dirty)?\)\n$",
+                             f"{program}: built from another commit? scripts/build")
+
+    def test_the_commit_is_unknown_only_without_a_repository(self):
+        with tempfile.TemporaryDirectory(prefix="muster-commit-") as folder:
+            source = pathlib.Path(folder) / "source"
+            source.mkdir()
+            file = source / "file"
+            file.write_text("one")
+
+            def told():
+                run("cmake", f"-DSOURCE_DIR={source}", f"-DOUT={folder}/out.h", "-P", ROOT / "cmake/write_code_version.cmake")
+                return re.fullmatch(r'#define MUSTER_CODE_VERSION "(.*)"\n', (pathlib.Path(folder) / "out.h").read_text()).group(1)
+
+            def git(*words):
+                return run("git", "-c", "user.name=n", "-c", "user.email=e", "-c", f"safe.directory={source}", "-C", source, *words)
+
+            self.assertEqual(told(), "unknown")
+            git("init", "-q")
+            git("add", "file")
+            git("commit", "-q", "-m", "first")
+            git("tag", "v9.9.9")
+            commit = git("rev-parse", "HEAD").strip()
+            self.assertEqual(told(), commit)
+            file.write_text("two")
+            self.assertEqual(told(), commit + "-dirty")
+            file.write_text("one")
+            if os.geteuid() == 0:  # a clone of a person's that root builds, as in a container
+                run("chown", "-R", "12345", source)
+                self.assertEqual(told(), commit)
+
+    def test_what_repeats_the_version_has_this_one(self):
+        chart = (ROOT / "deploy/helm/muster/Chart.yaml").read_text()
+        self.assertEqual(re.findall(r'^(?:version|appVersion): "?([^"\n]+)"?$', chart, re.M), [VERSION, VERSION])
+        self.assertEqual(re.findall(r'^  tag: "([^"]+)"$', (ROOT / "deploy/helm/muster/values.yaml").read_text(), re.M), [VERSION])
+        self.assertIn("\nVersion: @MUSTER_WHEEL_VERSION@\n", (ROOT / "deploy/wheel/METADATA.in").read_text())
+        # Names of packages and images: muster-worker_1.2.3_amd64.deb, registry.example/muster:1.2.3.
+        found = {}
+        for path in (*(ROOT / "deploy").rglob("*"), *(ROOT / "docs").glob("*.md"), ROOT / "README.md"):
+            if path.is_file() and (versions := re.findall(rb"\bmuster(?:-\w+)?[:_-](\d+\.\d+(?:\.\d+)*)", path.read_bytes())):
+                found[str(path.relative_to(ROOT))] = {version.decode() for version in versions}
+        self.assertEqual({path: versions for path, versions in found.items() if versions != {VERSION}}, {})
+        self.assertLessEqual({"deploy/cloud-init/aws.yaml", "deploy/cloud-init/azure.yaml", "deploy/cloud-init/gcp.yaml",
+                              "deploy/kubernetes/controller.yaml", "deploy/kubernetes/workers.yaml", "docs/INSTALL.md",
+                              "docs/KUBERNETES.md"}, set(found))
 
     def test_the_changes_begin_with_this_version(self):
         changes = (ROOT / "CHANGELOG.md").read_text()
