@@ -227,6 +227,18 @@ class Packages(unittest.TestCase):
                               "deploy/kubernetes/controller.yaml", "deploy/kubernetes/workers.yaml", "docs/INSTALL.md",
                               "docs/KUBERNETES.md"}, set(found))
 
+    def test_images_of_other_packages_do_not_go_without_a_word(self):
+        stale = [self.out / "muster-controller-0.0.9.oci.tar", self.out / "muster-controller-0.0.9.cdx.json"]
+        for path in stale:
+            path.write_text("of other packages")
+        said = self.pack()
+        for path in stale:
+            self.assertIn(f"removing {path.name}, which is not of these packages", said)
+            self.assertFalse(path.exists())
+        usage = run(ROOT / "scripts/release", "--help")
+        for made in ("muster-controller_*.deb", "muster-*.whl", "SHA256SUMS", ".oci.tar"):
+            self.assertIn(made, usage)
+
     def test_the_changes_begin_with_this_version(self):
         changes = (ROOT / "CHANGELOG.md").read_text()
         self.assertEqual(re.search(r"^## (\S+)", changes, re.M).group(1), VERSION)
