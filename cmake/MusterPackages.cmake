@@ -33,7 +33,6 @@ endif()
 
 install(FILES deploy/systemd/musterd.service DESTINATION lib/systemd/system COMPONENT controller)
 install(FILES deploy/systemd/musterd.yaml DESTINATION etc/muster COMPONENT controller)
-install(FILES deploy/prometheus/prometheus.yml DESTINATION usr/share/doc/muster-controller/examples COMPONENT controller)
 install(FILES deploy/systemd/muster-worker.service DESTINATION lib/systemd/system COMPONENT worker)
 install(FILES deploy/systemd/muster-worker.yaml DESTINATION etc/muster COMPONENT worker)
 install(FILES deploy/debian/torch DESTINATION etc/muster COMPONENT worker)
@@ -41,13 +40,38 @@ foreach(component controller worker cli)
   install(FILES CHANGELOG.md docs/DEPENDENCIES.md docs/INSTALL.md DESTINATION usr/share/doc/muster-${component} COMPONENT ${component})
 endforeach()
 
+set(MUSTER_WHEEL_VERSION ${PROJECT_VERSION})
+if(MUSTER_TRAINER AND LibTorch_CUDA)
+  string(APPEND MUSTER_WHEEL_VERSION +cuda)
+endif()
+
+# ---- share/muster: for what watches a Muster (docs/OPERATIONS.md), and job files that need no data ----
+
+# pip puts what the wheel has below data/ into the virtual environment.
+set(share_of_wheel muster-${MUSTER_WHEEL_VERSION}.data/data/share/muster)
+#   muster_share(COMPONENT FOLDER PATH...)   files or folders, into share/muster/FOLDER of that package and of the wheel
+function(muster_share component folder)
+  foreach(path ${ARGN})
+    set(kind FILES)
+    if(IS_DIRECTORY ${CMAKE_SOURCE_DIR}/${path})
+      set(kind DIRECTORY)
+    endif()
+    set(except "")
+    if(path STREQUAL deploy/prometheus/rules)
+      set(except PATTERN tests EXCLUDE)  # promtool's
+    endif()
+    install(${kind} ${path} DESTINATION usr/share/muster/${folder} COMPONENT ${component} ${except})
+    install(${kind} ${path} DESTINATION ${share_of_wheel}/${folder} COMPONENT wheel EXCLUDE_FROM_ALL ${except})
+  endforeach()
+endfunction()
+
+muster_share(controller prometheus deploy/prometheus/prometheus.yml deploy/prometheus/rules)
+muster_share(controller grafana deploy/grafana/boards deploy/grafana/provisioning)
+muster_share(cli examples configs/mlp-synthetic.yaml configs/resnet18-synthetic.yaml)
+
 # ---- The wheel's own files ----
 
-set(MUSTER_WHEEL_VERSION ${PROJECT_VERSION})
 if(MUSTER_TRAINER)
-  if(LibTorch_CUDA)
-    string(APPEND MUSTER_WHEEL_VERSION +cuda)
-  endif()
   string(REGEX REPLACE "[+].*" "" MUSTER_TORCH_RELEASE ${LibTorch_VERSION})
   set(wheel ${CMAKE_BINARY_DIR}/wheel)
   foreach(file METADATA WHEEL)

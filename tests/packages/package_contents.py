@@ -110,6 +110,21 @@ class Packages(unittest.TestCase):
             self.assertEqual(self.control(name, "Version"), VERSION)
         self.assertTrue(os.access(self.debs["worker"] / "usr/lib/muster/trainer/muster-trainer", os.X_OK))
 
+    def test_what_watches_a_muster_and_job_files_are_in_the_packages_as_in_the_sources(self):
+        share, = self.wheel.glob("muster-*.data/data/share/muster")
+        for package, folders in (("controller", {"prometheus": "deploy/prometheus", "grafana": "deploy/grafana"}),
+                                 ("cli", {"examples": "configs"})):
+            for folder, source in folders.items():
+                for packed in (self.debs[package] / "usr/share/muster" / folder, share / folder):
+                    files = [path.relative_to(packed) for path in packed.rglob("*") if path.is_file()]
+                    self.assertGreater(len(files), 1, packed)
+                    for file in files:
+                        self.assertEqual((packed / file).read_bytes(), (ROOT / source / file).read_bytes(), file)
+        self.assertEqual({path.name for path in (share / "grafana/boards").iterdir()},
+                         {path.name for path in (ROOT / "deploy/grafana/boards").glob("*.json")})
+        # Prometheus takes it where it lies, with the rules beside it.
+        self.assertIn("2 rule files found", run("promtool", "check", "config", share / "prometheus/prometheus.yml"))
+
     def test_debian_packages_depend_on_what_they_link_and_not_on_torch(self):
         self.assertIn("libmimalloc2.0", self.control("controller", "Depends"))
         self.assertIn("libcurl4", self.control("worker", "Depends"))
