@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
 """What is said in several places agrees: the boards in boards/ are what make_boards.py makes, their metrics, and those of the
-rules, are Muster's (common/metrics/metric_names.h), each metric of Muster's is on a board, and each alert has its page.
+rules, are Muster's (common/metrics/metric_names.h), each metric of Muster's is on a board, each alert has its page, and Grafana
+finds boards and Prometheus where docs/OPERATIONS.md puts them.
 
 Needs scripts/requirements-peer.txt (scripts/setup --tests), which has grafana-foundation-sdk.
 """
 import json
+import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
+from typing import Any
+
+import yaml
 
 from monitored_muster import ROOT
 
@@ -125,6 +131,57 @@ class BoardsAndRulesHold(unittest.TestCase):
             self.assertEqual(len(titles), len(set(titles)), f"{path.name}: two panels of one title")
             for panel in board["panels"]:
                 self.assertLessEqual(panel["gridPos"]["x"] + panel["gridPos"]["w"], 24, panel["title"])
+
+    def provisioned(self, kind: str) -> dict[str, Any]:
+        """The one entry of the one file of provisioning/`kind`."""
+        path, = (GRAFANA / "provisioning" / kind).iterdir()
+        self.assertEqual(path.suffix, ".yaml", "Grafana reads no other")
+        content = yaml.safe_load(path.read_text())
+        self.assertEqual(content["apiVersion"], 1)
+        one, = content["providers" if kind == "dashboards" else kind]
+        assert isinstance(one, dict)
+        return one
+
+    def test_the_provisioned_source_is_what_every_panel_asks(self) -> None:
+        source = self.provisioned("datasources")
+        self.assertEqual({key: source[key] for key in ("uid", "type", "access", "isDefault")},
+                         {"uid": "muster-prometheus", "type": "prometheus", "access": "proxy", "isDefault": True})
+        scrape = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())["global"]["scrape_interval"]
+        self.assertEqual(source["jsonData"]["timeInterval"], scrape)
+        for path in sorted((GRAFANA / "boards").glob("*.json")):
+            board = json.loads(path.read_text())
+            # The default one of its type is what the variable stands at.
+            chosen, = (one for one in board["templating"]["list"] if one["type"] == "datasource")
+            self.assertEqual((chosen["name"], chosen["query"]), ("datasource", source["type"]))
+            asked = [one["datasource"] for panel in board["panels"] if panel["type"] != "row"
+                     for one in (panel, *panel["targets"])]
+            asked += [one["datasource"] for one in board["templating"]["list"] if one["type"] == "query"]
+            self.assertGreater(len(asked), 20, path.name)
+            for reference in asked:
+                self.assertIn(reference["uid"], ("${datasource}", source["uid"]), path.name)
+                self.assertEqual(reference["type"], source["type"])
+
+    def test_the_page_puts_the_boards_where_the_provider_looks(self) -> None:
+        provider = self.provisioned("dashboards")
+        self.assertEqual(provider["type"], "file")
+        page = (ROOT / "docs/OPERATIONS.md").read_text()
+        block = re.search(r"^## Setting it up\n.*?^```\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        assert block
+        commands = "".join(line for line in block[1].splitlines(keepends=True) if not line.startswith("apt-get"))
+        with tempfile.TemporaryDirectory() as root:
+            # As the packages of Debian and Grafana leave them.
+            for folder in ("prometheus", "grafana/provisioning/datasources", "grafana/provisioning/dashboards"):
+                (pathlib.Path(root) / "etc" / folder).mkdir(parents=True)
+            moved = commands.replace("/usr/share/muster", str(ROOT / "deploy")).replace(" /etc/", f" {root}/etc/")
+            subprocess.run(["bash", "-euc", moved], check=True)
+            boards = pathlib.Path(root + provider["options"]["path"])
+            self.assertEqual({path.name for path in boards.iterdir()}, {path.name for path in (GRAFANA / "boards").iterdir()})
+            for kind in ("datasources", "dashboards"):
+                self.assertEqual({path.name for path in (pathlib.Path(root) / "etc/grafana/provisioning" / kind).iterdir()},
+                                 {path.name for path in (GRAFANA / "provisioning" / kind).iterdir()})
+            checked = subprocess.run(["promtool", "check", "config", f"{root}/etc/prometheus/prometheus.yml"], check=True,
+                                     capture_output=True, text=True)
+            self.assertIn("2 rule files found", checked.stdout)
 
     def test_pins_agree(self) -> None:
         pin = re.compile(r"^grafana-foundation-sdk==\S+$", re.MULTILINE)

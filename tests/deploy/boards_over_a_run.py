@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every panel of every board has data when Debian's Prometheus has watched a real Muster: a job of two ranks on two workers
-that loses a rank, then a worker, and is suspended; a language model; a command that reports; a call that fails.
+that loses a rank, then a worker, and is suspended; a language model; a command that reports; a call that fails; a machine that
+its cloud takes away.
 
 Panels that can have none here are named below, with the reason; a panel that is named and has data fails the test as well.
 """
@@ -12,6 +13,7 @@ import sys
 import time
 import unittest
 
+from fake_metadata import FakeMetadata
 from monitored_muster import BIN, ROOT, MonitoredMuster, digits_job, wait_for
 
 sys.path.insert(0, str(ROOT / "deploy/grafana"))
@@ -20,9 +22,7 @@ from board_queries import Board, fill_in, read_boards  # noqa: E402
 
 GPU = "needs a GPU: agents read it from NVML"
 FP16 = "needs fp16, which CPUs do not train in"
-SPOT = "needs the metadata service of a cloud"
 WITHOUT_DATA = {
-    ("muster-fleet", "Machines that the cloud takes away"): SPOT,
     ("muster-fleet", "Memory in use"): GPU,
     ("muster-fleet", "Utilization"): GPU,
     ("muster-fleet", "Power"): GPU,
@@ -53,7 +53,7 @@ def text_job() -> dict[str, object]:
             "checkpoint": {"every_steps": 20}}
 
 
-def live(muster: MonitoredMuster) -> list[str]:
+def live(muster: MonitoredMuster, cloud: FakeMetadata) -> list[str]:
     """What happens in the run; the ids of its jobs."""
     digits = muster.submit(digits_job(train={"augment": {"crop_padding": 1}}))
     muster.wait_for_step(digits, 60)
@@ -64,7 +64,7 @@ def live(muster: MonitoredMuster) -> list[str]:
     time.sleep(5)
     muster.kill("worker-2")
     wait_for(lambda: muster.value('muster_workers{state="lost"} == 1'), "worker-2 to be lost")
-    muster.start_worker("worker-2")
+    muster.start_worker("worker-2", "--preemption-source", "aws", "--preemption-url", cloud.url)
     wait_for(lambda: int(muster.show(digits)["summary"]["restarts"]) >= 2, "a second restart")
     muster.wait_for_state(digits, "RUNNING")
     muster.muster("suspend", digits)
@@ -83,6 +83,9 @@ def live(muster: MonitoredMuster) -> list[str]:
                                check=False)
         assert found.returncode == 3, found
         time.sleep(0.5)
+    cloud.interrupt()
+    muster.wait_for_value('muster_worker_preemption_pending{worker="worker-2"} == 1')
+    muster.wait_for_value('increase(muster_worker_preemption_notices_total{worker="worker-2"}[20s]) > 0')
     time.sleep(3)
     return [digits, text, reporter]
 
@@ -102,9 +105,11 @@ def panels_without_data(muster: MonitoredMuster, board: Board, jobs: list[str]) 
 
 class BoardsOverARun(unittest.TestCase):
     def test_every_panel_has_data(self) -> None:
+        cloud = FakeMetadata()
+        self.addCleanup(cloud.close)
         muster = MonitoredMuster(workers=2, slots=1)
         self.addCleanup(muster.close)
-        jobs = live(muster)
+        jobs = live(muster, cloud)
         boards = read_boards()
         self.assertEqual(len(boards), 4)
         empty: set[tuple[str, str]] = set()
