@@ -1,6 +1,6 @@
-"""The page over a real Muster: a job's curve grows, a worker is killed, a job is cancelled, by mouse and by keys, in both
-themes, on a wide and on a narrow screen, and with 10,000 jobs. Others than the owner see what they may, archived jobs are
-found, checkpoints are pinned and removed, a worker is drained. Milliseconds are printed, and judge nothing.
+"""The page over a real Muster: a job's curve grows, a worker is killed, jobs are cancelled, suspended, resumed and requeued, by
+mouse and by keys, in both themes, on a wide and on a narrow screen, and with 10,000 jobs. Others than the owner see what they
+may, archived jobs are found, checkpoints are pinned and removed, a worker is drained. Milliseconds are printed, and judge nothing.
 
 With a folder as its argument it leaves a screenshot of each view there.
 """
@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 
-from muster_page import BIN, ROOT, Browser, Muster, local_muster, wait_for
+from muster_page import BIN, DIGITS, ROOT, Browser, Muster, local_muster, wait_for
 from selenium.webdriver.common.keys import Keys
 
 AXE = (ROOT / "tests/page/axe.min.js").read_text()
@@ -128,6 +128,59 @@ def cancelled_from_the_page(browser: Browser, muster: Muster, job: int) -> None:
     assert muster.summary(job)["state"] == "CANCELLED"
     assert any(e["actor"] == "user:ann" for e in muster.json("show", str(job))["events"])
     print(f"job {job} was cancelled by ann from the page")
+
+
+def asked_for(browser: Browser, verb: str, effect: str) -> None:
+    """Clicks on the verb, sees what it will do, and says yes."""
+    browser.click(f'[data-verb="{verb}"]')
+    browser.wait_for("document.querySelector('dialog[open] #confirm')", "it asks first")
+    assert effect in browser.text("dialog[open]"), browser.text("dialog[open]")
+    browser.click("#confirm")
+    browser.wait_for("!document.querySelector('dialog[open]')", f"{verb} is done")
+
+
+def verbs_offered(browser: Browser) -> set[str]:
+    return set(browser.js("return [...document.querySelectorAll('[aria-label=\"Change this job\"] [data-verb]')]"
+                          ".map((e) => e.dataset.verb)"))
+
+
+def suspended_resumed_and_requeued(browser: Browser, muster: Muster) -> None:
+    """By ann: a job saves and gives its slots back, goes on, goes into the queue again, and does so after it was cancelled."""
+    def runs(attempt: int) -> None:
+        browser.wait_for(f"document.querySelector('[data-attempt=\"{attempt}\"]') && document.querySelector('.about .state.s-RUNNING')",
+                         f"attempt {attempt} runs")
+        wait_for(lambda: muster.summary(job)["attempt"] == attempt and int(muster.summary(job)["step"]) > 0, f"a step of attempt {attempt}")
+
+    # No restart to spend: what a person asks for costs none.
+    job = muster.submit(DIGITS.replace("NAME", "again").replace("EPOCHS", "200"), "--set", "restart.max_restarts=0")
+    browser.go(f"#/jobs/{job}")
+    runs(1)
+    asked_for(browser, "SUSPEND", "gives its slots back")
+    browser.wait_for("document.querySelector('.about .state.s-SUSPENDED') && document.querySelector('.explain')", "it is suspended, and why")
+    browser.wait_for("document.querySelector('#announcer').innerText.includes('suspended')", "what a screen reader says")
+    assert verbs_offered(browser) == {"RESUME", "CANCEL"}, verbs_offered(browser)
+    assert all(worker.get("slots_used", 0) == 0 for worker in muster.json("nodes")), "the slots are given back"
+    saved = max(int(checkpoint["step"]) for checkpoint in muster.json("ckpt", "ls", str(job)))
+    check_view(browser, "suspended")
+    asked_for(browser, "RESUME", "on from its last checkpoint")
+    runs(2)
+    assert {"SUSPEND", "REQUEUE", "CANCEL"} == verbs_offered(browser), verbs_offered(browser)
+    asked_for(browser, "REQUEUE", "goes into the queue again")
+    runs(3)
+    muster.cli("cancel", str(job))
+    browser.wait_for("document.querySelector('.about .state.s-CANCELLED')", "it is cancelled")
+    assert verbs_offered(browser) == {"REQUEUE"}, verbs_offered(browser)
+    asked_for(browser, "REQUEUE", "goes into the queue again")
+    runs(4)
+    muster.cli("cancel", str(job))
+    browser.wait_for("document.querySelector('.about .state.s-CANCELLED')", "it is cancelled again")
+    shown = muster.json("show", str(job))
+    firsts = [int(attempt.get("first_step", 0)) for attempt in sorted(shown["attempts"], key=lambda a: int(a["number"]))]
+    assert firsts[0] == 0 and firsts[1] >= saved > 0 and firsts == sorted(firsts), (firsts, saved)
+    browser.go(f"#/jobs/{job}/events")
+    browser.wait_for("[...document.querySelectorAll('table.list tbody tr')].filter((e) => e.innerText.includes('user:ann')).length >= 4",
+                     "who suspended, resumed and requeued it")
+    print(f"job {job} was suspended, resumed and requeued twice from the page; its attempts began at the steps {firsts}")
 
 
 def log_in(browser: Browser, token: str, name: str) -> None:
@@ -407,6 +460,7 @@ def main() -> None:
             read_only_until_unlocked(browser, muster, job)
             spec_is_shown(browser, job)
             cancelled_from_the_page(browser, muster, job)
+            suspended_resumed_and_requeued(browser, muster)
             checkpoints_are_kept_and_let_go(browser, muster, job)
             a_worker_is_drained_and_undrained(browser, muster)
             a_lost_worker_is_told_by_words(browser, muster)
