@@ -18,8 +18,9 @@ namespace muster::testing {
 namespace {
 
 constexpr char kSystemdAnalyze[] = "/usr/bin/systemd-analyze";
-// A machine that has it installed runs it at its next start, so scripts/setup --tests does not bring
-// it: where it is missing its test is skipped, and fails with MUSTER_ALL_TOOLS=1 (docs/testing.md).
+// A machine that has it installed runs it at its next start, so scripts/setup --tests does not
+// bring it: where it is missing its test is skipped, and fails with MUSTER_ALL_TOOLS=1
+// (docs/testing.md).
 constexpr char kCloudInit[] = "/usr/bin/cloud-init";
 constexpr char kAllTools[] = "MUSTER_ALL_TOOLS";
 constexpr absl::Duration kStartWait = absl::Seconds(30);

@@ -241,9 +241,9 @@ TEST_F(JoinTest, ThePageShowsTheCommandThatIsPrinted) {
   const size_t token = made.out.find("muster-join.");
   ASSERT_NE(token, std::string::npos) << made.out;
   const std::string secret = made.out.substr(token, made.out.find(' ', token) - token);
-  const std::string shown =
-      absl::StrReplaceAll(made.out, {{secret, "muster-join...."},
-                                     {Text(endpoints_, "grpc_address"), "muster.example.org:7070"}});
+  const std::string shown = absl::StrReplaceAll(
+      made.out,
+      {{secret, "muster-join...."}, {Text(endpoints_, "grpc_address"), "muster.example.org:7070"}});
   EXPECT_THAT(TextOfFile(SourceDir() + "/docs/SECURITY.md"),
               HasSubstr(absl::StrCat("\n```\n", shown, "```\n")));
 }

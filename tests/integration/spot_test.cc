@@ -151,8 +151,8 @@ TEST(Spot, TwoHundredMegabytesAreCommittedWithinFifteenSecondsOfTheNotice) {
   hosts.cloud().Interrupt("spot-1", kAwsLeaves);
   const double bytes = hosts.AwaitSavedAtNotice(job);
   const absl::Duration committed = Now() - noticed;
-  ::printf("notice to committed checkpoint: %.1f s for %.0f MB\n",
-           absl::ToDoubleSeconds(committed), bytes / 1e6);
+  ::printf("notice to committed checkpoint: %.1f s for %.0f MB\n", absl::ToDoubleSeconds(committed),
+           bytes / 1e6);
   EXPECT_GE(bytes, kManyBytes);
   EXPECT_LT(committed, kCommittedWithin);
   EXPECT_EQ(cluster.Cli({"cancel", absl::StrCat(job)}).exit_code, 0);

@@ -120,8 +120,8 @@ std::string Output(const std::string& command) {
   return text;
 }
 
-// The script of each shell, in that shell (scripts/setup --tests installs them), beside a program in
-// muster's place that tells what it was asked and offers some words.
+// The script of each shell, in that shell (scripts/setup --tests installs them), beside a program
+// in muster's place that tells what it was asked and offers some words.
 class CompletionScriptTest : public CompletionTest {
  protected:
   void Offer(const std::string& lines) {
