@@ -343,6 +343,40 @@ class Reporting(unittest.TestCase):
         thread.join()
 
 
+class AgainstAMusterWithTls(unittest.TestCase):
+    """A musterd with certificates, as `musterd init` makes them."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="muster-python-")
+        self.addCleanup(folder.cleanup)
+        self.data = pathlib.Path(folder.name, "controller")
+        subprocess.run([BIN / "musterd", "init", "--data-dir", self.data], check=True, capture_output=True, timeout=60)
+        musterd = subprocess.Popen(
+            [BIN / "musterd", "--config", self.data / "musterd.yaml", "--listen", "127.0.0.1:0", "--worker-listen", "127.0.0.1:0",
+             "--http-listen", "127.0.0.1:0", "--checkpoint-root", pathlib.Path(folder.name, "checkpoints")], stderr=subprocess.DEVNULL)
+        self.addCleanup(lambda: (musterd.terminate(), musterd.wait(60)))
+        told = self.data / "endpoints.json"
+        end = time.monotonic() + 60
+        while not told.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        self.address = json.loads(told.read_text())["grpc_address"]
+
+    def client(self, ca, timeout=60):
+        return muster.Client(self.address, token_file=str(self.data / "token"), ca_file=str(ca), timeout=timeout)
+
+    def test_it_is_spoken_to_by_its_ca_and_by_no_other(self):
+        with self.client(self.data / "tls/ca.pem") as client:
+            job = client.submit({"name": "held", "scheduling": {"hold": True}, "command": ["true"]})
+            self.assertEqual([one.id for one in client.jobs()], [job])
+            client.cancel(job)
+            self.assertEqual(client.wait(job, timeout=60, check=False).state, common_pb2.CANCELLED)
+        other = self.data / "other"
+        subprocess.run([BIN / "musterd", "init", "--data-dir", other], check=True, capture_output=True, timeout=60)
+        with self.client(other / "tls/ca.pem", timeout=3) as client, self.assertRaises(muster.MusterError) as caught:
+            client.version()
+        self.assertEqual(caught.exception.code, "UNAVAILABLE")
+
+
 class AgainstALocalMuster(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
