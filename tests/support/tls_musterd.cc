@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -30,8 +31,9 @@ void TlsMusterd::Start(const std::vector<std::string>& flags, std::vector<std::s
   }
   std::vector<std::string> argv = std::move(before);
   argv.insert(argv.end(), {BinDir() + "/musterd", "--config", Folder() + "/musterd.yaml"});
-  for (const std::string port : {"listen", "worker-listen", "http-listen"}) {
-    argv.insert(argv.end(), {"--" + port, "127.0.0.1:0"});
+  for (const std::string port : {"--listen", "--worker-listen", "--http-listen"}) {
+    if (std::find(flags.begin(), flags.end(), port) != flags.end()) continue;
+    argv.insert(argv.end(), {port, "127.0.0.1:0"});
   }
   argv.insert(argv.end(), flags.begin(), flags.end());
   musterd_ = std::make_unique<Subprocess>(argv, environment_, Path("musterd.log"));

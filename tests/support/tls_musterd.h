@@ -1,5 +1,6 @@
 // A real musterd with TLS, as docs/SECURITY.md sets it up: a CA, a certificate and a configuration
-// by `musterd init`, ports of the system's choice on loopback. The destructor ends it.
+// by `musterd init`, ports of the system's choice on loopback, unless flags say otherwise. The
+// destructor ends it.
 //
 // One thread. Where something is not as it should be a test fails.
 #pragma once
