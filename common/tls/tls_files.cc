@@ -133,4 +133,11 @@ absl::Status CheckVouchedClient(const TlsFiles& files) {
       X509_verify_cert_error_string(why), ")"));
 }
 
+absl::StatusOr<std::string> ValidityText(const std::string& cert) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<OwnedCertificate> chain, ReadCertificates(cert));
+  const X509* certificate = chain.front().get();
+  return absl::StrCat("from ", TimeText(X509_get0_notBefore(certificate)), " to ",
+                      TimeText(X509_get0_notAfter(certificate)));
+}
+
 }  // namespace muster

@@ -35,4 +35,8 @@ absl::Status CheckTlsFiles(const TlsFiles& files, absl::Time now);
 // CA refuses it. The message names both.
 absl::Status CheckVouchedClient(const TlsFiles& files);
 
+// "from Nov 28 18:00:51 2026 GMT to Dec 12 18:00:51 2026 GMT": the time that the file's first
+// certificate is for. The codes of CheckTlsFiles.
+absl::StatusOr<std::string> ValidityText(const std::string& cert);
+
 }  // namespace muster

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,10 +57,10 @@ class BadCredentialsTest : public ::testing::Test {
   void Copy(const std::string& from, const std::string& to) {
     Write(musterd_.Path(to), musterd_.Read(musterd_.Path(from)));
   }
-  // What the agent says, once it has ended or said `text`.
-  std::string SaysOf(const std::string& name, const std::string& certified,
-                     const std::string& text) {
-    const auto agent = musterd_.StartAgent(name, certified);
+  // What the agent says, once it has ended or said `text`. Its clock is so many seconds off.
+  std::string SaysOf(const std::string& name, const std::string& certified, const std::string& text,
+                     int shift = 0) {
+    const auto agent = musterd_.StartAgent(name, certified, {}, ClockOff(shift));
     ended_ = false;
     (void)WaitUntil(absl::Seconds(30), [&] {
       ended_ = ended_ || agent->Wait(absl::ZeroDuration());
@@ -70,13 +71,41 @@ class BadCredentialsTest : public ::testing::Test {
   }
   std::string Nodes() { return musterd_.Cli({"nodes", "-o", "name"}).out; }
   std::string Denials() { return musterd_.Cli({"audit", "--denied", "-o", "json"}).out; }
-  // `muster WORDS`, or another program of ours, whose clock is so many seconds off.
-  ProcessResult Shifted(int seconds, std::vector<std::string> argv) {
-    argv[0] = BinDir() + "/" + argv[0];
-    Environment environment = musterd_.environment();
-    environment["LD_PRELOAD"] = SHIFTED_CLOCK;
-    environment["MUSTER_CLOCK_SHIFT"] = absl::StrCat(seconds);
-    return RunProcess(argv, environment, absl::Minutes(2));
+  // Words in front of a program's, by which its clock is so many seconds off.
+  static std::vector<std::string> ClockOff(int seconds) {
+    if (seconds == 0) return {};
+    return {"env", std::string("LD_PRELOAD=") + SHIFTED_CLOCK,
+            absl::StrCat("MUSTER_CLOCK_SHIFT=", seconds)};
+  }
+  // `muster WORDS`, or another program of ours, with such a clock.
+  ProcessResult Shifted(int seconds, const std::vector<std::string>& words) {
+    std::vector<std::string> argv = ClockOff(seconds);
+    argv.push_back(BinDir() + "/" + words[0]);
+    argv.insert(argv.end(), words.begin() + 1, words.end());
+    return RunProcess(argv, musterd_.environment(), absl::Minutes(2));
+  }
+  ProcessResult JoinAs(const std::string& name, int shift = 0) {
+    return Shifted(shift,
+                   {"muster-worker", "join", musterd_.Address("grpc"), "--name", name, "--data-dir",
+                    musterd_.Path(name + ".joined"), "--token-file", musterd_.Path("join")});
+  }
+  // Each file of musterd's folder with what is in it, but for what a process of it leaves.
+  std::map<std::string, std::string> Files() {
+    std::map<std::string, std::string> files;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(musterd_.Folder())) {
+      const bool of_process =
+          file.path().filename() == "lock" || file.path().parent_path().filename() == "tls-in-use";
+      if (file.is_regular_file() && !of_process) files[file.path()] = musterd_.Read(file.path());
+    }
+    return files;
+  }
+  bool BecomesReady(const std::string& name) {
+    return WaitUntil(absl::Minutes(1), [&] {
+      for (const Json& worker : musterd_.CliJson({"nodes"})) {
+        if (Text(worker, "name") == name) return Text(worker, "state") == "ready";
+      }
+      return false;
+    });
   }
 
   TlsMusterd musterd_;
@@ -167,15 +196,83 @@ TEST_F(BadCredentialsTest, AClockThatIsADayOffIsNamedAndNothingJoins) {
       Text(musterd_.CliJson({"join-token", "create", "--for", "1h"}), "token");
   Write(musterd_.Path("join"), token);
   for (const int shift : {-kDay, kDay}) {
-    const ProcessResult joined = Shifted(
-        shift, {"muster-worker", "join", musterd_.Address("grpc"), "--name", "node-1", "--data-dir",
-                musterd_.Path("joined"), "--token-file", musterd_.Path("join")});
+    const ProcessResult joined = JoinAs("node-1", shift);
     EXPECT_EQ(joined.exit_code, 1);
     EXPECT_THAT(joined.err, AllOf(HasSubstr("this machine's clock is"), HasSubstr("set the clock"),
                                   HasSubstr(shift < 0 ? "behind" : "ahead of")));
   }
   EXPECT_THAT(musterd_.Cli({"join-token", "ls", "--no-header"}).out, HasSubstr("0/1"));
-  EXPECT_FALSE(std::filesystem::exists(musterd_.Path("joined/worker.yaml")));
+  EXPECT_FALSE(std::filesystem::exists(musterd_.Path("node-1.joined/worker.yaml")));
+}
+
+constexpr char kClockSays[] = "this machine's clock says";
+
+TEST_F(BadCredentialsTest, AnAgentWhoseClockIsADayOffSaysSoWhereItsCertificateIsNotValid) {
+  musterd_.Certify("node-1");
+  EXPECT_THAT(SaysOf("node-1", "node-1", kClockSays, -kDay),
+              AllOf(HasSubstr("the certificate is for the time from"), HasSubstr(kClockSays)));
+  EXPECT_EQ(exit_code_, 1);
+  Sign("ending", "node-2", absl::Now(), absl::Hours(12));
+  EXPECT_THAT(SaysOf("node-2", "ending", kClockSays, kDay),
+              AllOf(HasSubstr("the certificate expired at"), HasSubstr(kClockSays)));
+  EXPECT_EQ(exit_code_, 1);
+  EXPECT_EQ(Nodes(), "");
+  EXPECT_EQ(Denials(), "[]\n");
+  // One that is valid for longer is a worker's as before.
+  const auto agent = musterd_.StartAgent("node-1", "node-1", {}, ClockOff(kDay));
+  EXPECT_TRUE(BecomesReady("node-1")) << musterd_.Log("node-1");
+  EXPECT_EQ(musterd_.Cli({"submit", "--wait", "--", "true"}).exit_code, 0);
+}
+
+TEST_F(BadCredentialsTest, AControllerWhoseClockIsBehindItsCertificateDoesNotStart) {
+  musterd_.Stop();
+  const std::map<std::string, std::string> before = Files();
+  const ProcessResult refused =
+      Shifted(-kDay, {"musterd", "--config", musterd_.Folder() + "/musterd.yaml"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("ca.pem: the certificate is for the time from"),
+                                 HasSubstr(kClockSays)));
+  const std::map<std::string, std::string> after = Files();
+  for (const auto& [path, text] : before) {
+    const auto now = after.find(path);
+    EXPECT_TRUE(now != after.end() && now->second == text) << path;
+  }
+  for (const auto& [path, text] : after) EXPECT_EQ(before.count(path), 1u) << path;
+}
+
+constexpr char kControllersClock[] = "is the controller's clock right?";
+
+TEST_F(BadCredentialsTest, AControllerWhoseClockIsAheadRefusesCertificatesThatAreOverThen) {
+  musterd_.Certify("node-1");
+  Sign("ending", "node-2", absl::Now(), absl::Hours(12));
+  musterd_.Stop();
+  ASSERT_NO_FATAL_FAILURE(musterd_.Start({}, ClockOff(kDay)));
+  EXPECT_EQ(musterd_.Cli({"ls"}).exit_code, 0);
+  const auto agent = musterd_.StartAgent("node-1", "node-1");
+  EXPECT_TRUE(BecomesReady("node-1")) << musterd_.Log("node-1");
+  EXPECT_THAT(SaysOf("node-2", "ending", kControllersClock),
+              AllOf(HasSubstr("the controller hangs up"), HasSubstr(kControllersClock)));
+  EXPECT_EQ(Nodes(), "node-1\n");
+  // A machine that joins hears of both clocks, and has spent nothing.
+  Write(musterd_.Path("join"),
+        Text(musterd_.CliJson({"join-token", "create", "--for", "1h"}), "token"));
+  const ProcessResult joined = JoinAs("node-3");
+  EXPECT_EQ(joined.exit_code, 1);
+  EXPECT_THAT(joined.err, AllOf(HasSubstr("this machine's clock is"), HasSubstr("behind")));
+  EXPECT_THAT(musterd_.Cli({"join-token", "ls", "--no-header"}).out, HasSubstr("0/1"));
+}
+
+TEST_F(BadCredentialsTest, AControllerWhoseClockIsBehindRefusesCertificatesThatAreNewer) {
+  musterd_.Stop();
+  std::filesystem::remove_all(musterd_.Folder());
+  // Its own certificate is two days old.
+  ASSERT_EQ(Shifted(-2 * kDay, {"musterd", "init", "--data-dir", musterd_.Folder()}).exit_code, 0);
+  musterd_.Certify("node-1");
+  ASSERT_NO_FATAL_FAILURE(musterd_.Start({}, ClockOff(-kDay)));
+  EXPECT_EQ(musterd_.Cli({"ls"}).exit_code, 0);
+  EXPECT_THAT(SaysOf("node-1", "node-1", kControllersClock),
+              AllOf(HasSubstr("the controller hangs up"), HasSubstr(kControllersClock)));
+  EXPECT_EQ(Nodes(), "");
 }
 
 }  // namespace

@@ -58,28 +58,30 @@ void TlsMusterd::Certify(const std::string& name) {
 
 std::unique_ptr<Subprocess> TlsMusterd::StartAgent(const std::string& name,
                                                    const std::string& certified,
-                                                   const std::vector<std::string>& flags) {
+                                                   const std::vector<std::string>& flags,
+                                                   std::vector<std::string> before) {
   const std::string files = Path(certified);
-  std::vector<std::string> argv = {BinDir() + "/muster-worker",
-                                   "--controller",
-                                   Address("worker"),
-                                   "--name",
-                                   name,
-                                   "--data-dir",
-                                   Path(name + ".data"),
-                                   "--slots",
-                                   "1",
-                                   "--http-listen",
-                                   "127.0.0.1:0",
-                                   "--allow-commands",
-                                   "--stop-grace",
-                                   "1s",
-                                   "--tls-ca",
-                                   files + "/ca.pem",
-                                   "--tls-cert",
-                                   files + "/worker.pem",
-                                   "--tls-key",
-                                   files + "/worker.key"};
+  std::vector<std::string> argv = std::move(before);
+  argv.insert(argv.end(), {BinDir() + "/muster-worker",
+                           "--controller",
+                           Address("worker"),
+                           "--name",
+                           name,
+                           "--data-dir",
+                           Path(name + ".data"),
+                           "--slots",
+                           "1",
+                           "--http-listen",
+                           "127.0.0.1:0",
+                           "--allow-commands",
+                           "--stop-grace",
+                           "1s",
+                           "--tls-ca",
+                           files + "/ca.pem",
+                           "--tls-cert",
+                           files + "/worker.pem",
+                           "--tls-key",
+                           files + "/worker.key"});
   argv.insert(argv.end(), flags.begin(), flags.end());
   return std::make_unique<Subprocess>(argv, environment_, Path(name + ".log"));
 }

@@ -28,8 +28,10 @@ class TlsMusterd {
   // The certificate of a worker of this name, in the folder Path(name).
   void Certify(const std::string& name);
   // An agent called `name` with the certificate in Path(certified), whose log is Path(name).log.
+  // `before` as of Start.
   std::unique_ptr<Subprocess> StartAgent(const std::string& name, const std::string& certified,
-                                         const std::vector<std::string>& flags = {});
+                                         const std::vector<std::string>& flags = {},
+                                         std::vector<std::string> before = {});
 
   // `muster WORDS` with the administrator's token, or with that in the file.
   ProcessResult Cli(std::vector<std::string> words, const std::string& token_file = "");

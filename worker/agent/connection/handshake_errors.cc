@@ -18,7 +18,16 @@ absl::Status ExplainHandshake(const absl::Status& why, const TlsFiles& tls) {
     return why;
   }
   const absl::Status vouched = CheckVouchedClient(tls);
-  if (vouched.ok()) return why;
+  if (vouched.ok()) {
+    // A connection that was open is closed for other causes.
+    if (!absl::StrContains(why.message(), "failed to connect")) return why;
+    const absl::StatusOr<std::string> valid = ValidityText(tls.cert);
+    if (!valid.ok()) return why;
+    return absl::UnavailableError(absl::StrCat(
+        "the controller hangs up, as it does when it stops, has too many connections, or refuses ",
+        tls.cert, ", which is valid ", *valid, ": is the controller's clock right? (",
+        why.message(), ")"));
+  }
   return absl::UnavailableError(absl::StrCat(
       "the controller hangs up: ", vouched.message(),
       "; join the cluster that this worker is to be of (`muster-worker join`), or make "
