@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 
-#include <filesystem>
 #include <set>
 #include <string>
 
@@ -15,7 +14,7 @@
 #include "tests/fuzz/controller_world.h"
 #include "tests/fuzz/enroll_world.h"
 #include "tests/fuzz/uploads_world.h"
-#include "tests/support/cluster.h"
+#include "tests/support/declared_services.h"
 
 namespace muster::testing {
 namespace {
@@ -47,16 +46,10 @@ void Play(const Done& done) {
 
 // Every rpc of every service in proto/muster/v1, as "JobService.Submit".
 Names DeclaredRpcs() {
-  const auto* pool = google::protobuf::DescriptorPool::generated_pool();
   Names rpcs;
-  for (const auto& entry : std::filesystem::directory_iterator(SourceDir() + "/proto/muster/v1")) {
-    const std::string name = absl::StrCat("muster/v1/", entry.path().filename().string());
-    const auto* file = pool->FindFileByName(name);
-    EXPECT_NE(file, nullptr) << name << " is not linked into this test";
-    for (int s = 0; file != nullptr && s < file->service_count(); ++s) {
-      const auto* service = file->service(s);
-      for (int m = 0; m < service->method_count(); ++m)
-        rpcs.insert(absl::StrCat(service->name(), ".", service->method(m)->name()));
+  for (const auto* service : DeclaredServices()) {
+    for (int m = 0; m < service->method_count(); ++m) {
+      rpcs.insert(absl::StrCat(service->name(), ".", service->method(m)->name()));
     }
   }
   return rpcs;

@@ -13,6 +13,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,15 +22,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/rng.h"
-#include "muster/v1/access_service.pb.h"
-#include "muster/v1/admin_service.pb.h"
-#include "muster/v1/enroll_service.pb.h"
-#include "muster/v1/job_service.pb.h"
-#include "muster/v1/page_service.pb.h"
-#include "muster/v1/upload_service.pb.h"
-#include "muster/v1/worker_service.pb.h"
 #include "tests/fuzz/message_builder.h"
 #include "tests/fuzz/tls_client.h"
+#include "tests/support/declared_services.h"
 #include "tests/support/raw_peer.h"
 #include "tests/support/tls_musterd.h"
 
@@ -84,16 +79,8 @@ class Dice {
 
 std::vector<const MethodDescriptor*> AllMethods() {
   std::vector<const MethodDescriptor*> methods;
-  for (const auto* file :
-       {v1::SubmitRequest::descriptor()->file(), v1::WhoAmIRequest::descriptor()->file(),
-        v1::BackupRequest::descriptor()->file(), v1::FindJobsRequest::descriptor()->file(),
-        v1::EnrollRequest::descriptor()->file(), v1::UploadRequest::descriptor()->file(),
-        v1::WorkerMessage::descriptor()->file()}) {
-    for (int s = 0; s < file->service_count(); ++s) {
-      for (int m = 0; m < file->service(s)->method_count(); ++m) {
-        methods.push_back(file->service(s)->method(m));
-      }
-    }
+  for (const auto* service : DeclaredServices()) {
+    for (int m = 0; m < service->method_count(); ++m) methods.push_back(service->method(m));
   }
   return methods;
 }
@@ -111,7 +98,9 @@ class TlsBytesTest : public ::testing::Test {
     ::signal(SIGPIPE, SIG_IGN);
     // protobuf's word on each text that is no UTF-8.
     google::protobuf::SetLogHandler(nullptr);
-    ASSERT_NO_FATAL_FAILURE(musterd_.Start({"--calls-per-second", "0"}));
+    // The HTTP port as it is beyond loopback: by TLS.
+    ASSERT_NO_FATAL_FAILURE(
+        musterd_.Start({"--calls-per-second", "0", "--http-listen", "0.0.0.0:0"}));
     ports_ = {musterd_.Port("grpc"), musterd_.Port("worker"), musterd_.Port("http")};
     ASSERT_EQ(musterd_.Cli({"submit", "-q", "-f", Job()}).exit_code, 0);
   }
@@ -169,11 +158,54 @@ class TlsBytesTest : public ::testing::Test {
     if (dice.Below(4) != 0) heard_ += client.Drain();
   }
 
+  std::string ScrapeToken() {
+    return std::string(
+        absl::StripAsciiWhitespace(musterd_.Read(musterd_.Folder() + "/scrape-token")));
+  }
+  // One request to the HTTP port, some of it mutated.
+  void Ask(TlsClient& client, Dice& dice) {
+    static const std::vector<std::string> kPaths = {"/",
+                                                    "/metrics",
+                                                    "/sd",
+                                                    "/healthz",
+                                                    "/readyz",
+                                                    "/api/v1/jobs",
+                                                    "/api/v1/jobs/1",
+                                                    "/api/v1/jobs/1/cancel",
+                                                    "/app.js",
+                                                    "/api/v1/whoami",
+                                                    "/api/v1/jobs/1/control",
+                                                    "/api/v1/jobs?state=%zz&limit=-1",
+                                                    "/../token"};
+    static const std::vector<std::string> kMethods = {"GET",  "HEAD", "POST",
+                                                      "POST", "PUT",  "CONNECT"};
+    const std::string& method = kMethods[dice.Below(kMethods.size())];
+    const std::string body = dice.Below(2) == 0 ? "{\"verb\": \"HOLD\"}" : dice.Bytes(200);
+    std::string request = absl::StrCat(
+        method, " ", kPaths[dice.Below(kPaths.size())],
+        " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ",
+        body.size(), "\r\n");
+    if (dice.Below(2) == 0) {
+      absl::StrAppend(&request, "Authorization: Bearer ", ScrapeToken(), "\r\n");
+    }
+    absl::StrAppend(&request, "\r\n", body);
+    ++calls_;
+    if (dice.Below(3) != 0) {
+      if (client.Send(dice.Mutate(request))) heard_ += client.Drain();
+    } else if (client.Send(request) && method == "POST") {
+      // It is answered, and that is the connection's end.
+      const size_t heard = client.Drain(30'000'000);
+      EXPECT_GT(heard, 0u) << request;
+      heard_ += heard;
+    }
+  }
+
   // Of those that musterd has ended with this code: they got past TLS, HTTP/2 and gRPC.
   size_t MethodsEndedBy(const std::string& code) {
     const std::string page =
-        RunProcess({"curl", "-sf", "-m", "20",
-                    absl::StrCat("http://", musterd_.Address("http"), "/metrics")},
+        RunProcess({"curl", "-sf", "-m", "20", "--cacert", musterd_.Folder() + "/tls/ca.pem", "-H",
+                    "Authorization: Bearer " + ScrapeToken(),
+                    absl::StrCat("https://127.0.0.1:", ports_[2], "/metrics")},
                    musterd_.environment(), absl::Minutes(1))
             .out;
     size_t methods = 0;
@@ -267,6 +299,32 @@ TEST_F(TlsBytesTest, ACertifiedWorkerChangesNothingThatIsNotItsOwn) {
   after["nodes"] = before["nodes"];
   EXPECT_EQ(after, before);
   ExpectAlive();
+}
+
+TEST_F(TlsBytesTest, WhatComesByTlsToTheHttpPortChangesNothing) {
+  const std::map<std::string, std::string> before = State();
+  const TlsIdentity nobody;
+  uint64_t all = 0;
+  uint64_t shaken = 0;
+  Repeat([&](Dice& dice) {
+    TlsClient client(nobody, ports_[2], dice.Next());
+    ++all;
+    if (!client.Handshake()) return;
+    ++shaken;
+    Ask(client, dice);
+  });
+  EXPECT_GT(shaken, all / 2) << "the port speaks TLS";
+  EXPECT_GT(heard_, 1000u);
+  EXPECT_EQ(State(), before);
+  ExpectAlive();
+}
+
+TEST(TlsBytesMethods, AreThoseOfEveryService) {
+  std::set<std::string> services;
+  for (const MethodDescriptor* method : AllMethods()) services.insert(method->service()->name());
+  EXPECT_THAT(services, ::testing::IsSupersetOf({"AccessService", "AdminService", "EnrollService",
+                                                 "ExecService", "JobService", "PageService",
+                                                 "UploadService", "WorkerService"}));
 }
 
 TEST_F(TlsBytesTest, AViewerChangesNothing) {

@@ -1,6 +1,8 @@
 #include "tests/fuzz/tls_client.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -15,6 +17,8 @@ TlsClient::TlsClient(const TlsIdentity& identity, int port, uint64_t number)
   connected_ = dialled.connected;
   // A handshake ends; nothing that is sent later has to be answered.
   WaitFor(500'000);
+  const int yes = 1;  // else what is sent behind the handshake waits for its acknowledgement
+  (void)::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   SSL_set_fd(session_.get(), fd_.get());
 }
 
@@ -28,7 +32,8 @@ bool TlsClient::Send(const std::string& bytes) {
 }
 
 void TlsClient::WaitFor(int microseconds) {
-  const timeval patience = {.tv_sec = 0, .tv_usec = microseconds};
+  const timeval patience = {.tv_sec = microseconds / 1'000'000,
+                            .tv_usec = microseconds % 1'000'000};
   (void)::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
 }
 
@@ -45,8 +50,8 @@ bool TlsClient::EndRaw() {
   return all > 0 || got == 0 || errno == ECONNRESET;
 }
 
-size_t TlsClient::Drain() {
-  WaitFor(20'000);
+size_t TlsClient::Drain(int microseconds) {
+  WaitFor(microseconds);
   char bytes[16384];
   size_t all = 0;
   int got = 1;

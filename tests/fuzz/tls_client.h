@@ -27,8 +27,9 @@ class TlsClient {
   // Past TLS: says that no more comes, and waits until the server has ended the connection, or for
   // 20 ms. Whether anything was heard: an alert, or the end.
   bool EndRaw();
-  // What comes until nothing has come for 20 ms is dropped; how much it was.
-  size_t Drain();
+  // What comes until the server has ended the connection, or nothing has come for so long, is
+  // dropped; how much it was.
+  size_t Drain(int microseconds = 20'000);
 
  private:
   struct Free {

@@ -2,21 +2,12 @@
 #include "controller/access/method_roles.h"
 
 #include <gmock/gmock.h>
-#include <google/protobuf/descriptor.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "muster/v1/access_service.pb.h"
-#include "muster/v1/admin_service.pb.h"
-#include "muster/v1/enroll_service.pb.h"
-#include "muster/v1/job_service.pb.h"
-#include "muster/v1/page_service.pb.h"
-#include "muster/v1/upload_service.pb.h"
-#include "muster/v1/worker_service.pb.h"
+#include "tests/support/declared_services.h"
 #include "tests/support/status_matchers.h"
 
 namespace muster::controller {
@@ -28,32 +19,12 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string SourceRoot() {
-  const char* set = ::getenv("MUSTER_SOURCE_DIR");
-  return set == nullptr ? "" : set;
-}
-
 // "JobService/Submit" of all that is declared in proto/muster/v1.
 std::set<std::string> DeclaredMethods() {
-  // So that all files are linked in.
-  (void)v1::WhoAmIRequest::descriptor();
-  (void)v1::BackupRequest::descriptor();
-  (void)v1::EnrollRequest::descriptor();
-  (void)v1::SubmitRequest::descriptor();
-  (void)v1::FindJobsRequest::descriptor();
-  (void)v1::UploadRequest::descriptor();
-  (void)v1::WorkerMessage::descriptor();
-  const auto* pool = google::protobuf::DescriptorPool::generated_pool();
   std::set<std::string> methods;
-  for (const auto& entry : std::filesystem::directory_iterator(SourceRoot() + "/proto/muster/v1")) {
-    const auto* file =
-        pool->FindFileByName(absl::StrCat("muster/v1/", entry.path().filename().string()));
-    EXPECT_NE(file, nullptr) << entry.path() << " is not linked into this test";
-    for (int s = 0; file != nullptr && s < file->service_count(); ++s) {
-      const auto* service = file->service(s);
-      for (int m = 0; m < service->method_count(); ++m) {
-        methods.insert(absl::StrCat(service->name(), "/", service->method(m)->name()));
-      }
+  for (const auto* service : testing::DeclaredServices()) {
+    for (int m = 0; m < service->method_count(); ++m) {
+      methods.insert(absl::StrCat(service->name(), "/", service->method(m)->name()));
     }
   }
   return methods;
