@@ -2,7 +2,9 @@
 // others' jobs too, and what was denied is on record.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <future>
+#include <initializer_list>
 #include <map>
 #include <set>
 
@@ -10,17 +12,27 @@
 #include "absl/strings/str_replace.h"
 #include "common/base/version.h"
 #include "controller/access/access_rules.h"
+#include "controller/api/admin_service.h"
+#include "controller/api/enroll_service.h"
+#include "controller/api/page_service.h"
+#include "controller/api/upload_service.h"
+#include "controller/setup/setup_command.h"
 #include "muster/v1/access_service.pb.h"
 #include "muster/v1/exec_service.pb.h"
 #include "tests/controller/api/api_fixture.h"
+#include "tests/support/declared_services.h"
+#include "tests/support/subprocess.h"
 
 namespace muster::controller {
 namespace {
 
+using ::muster::testing::IsOk;
 using ::muster::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::UnorderedElementsAre;
 
 constexpr Role kAllRoles[] = {Role::kNone, Role::kViewer, Role::kUser, Role::kOperator,
                               Role::kAdmin};
@@ -90,39 +102,180 @@ class AccessMatrixTest : public ApiFixture {
   std::unique_ptr<AccessControl> control_;
 };
 
-TEST_F(AccessMatrixTest, EveryMethodByEveryRole) {
+// With all services of the people's port, as controller/server.cc has them.
+class EveryServiceTest : public AccessMatrixTest {
+ protected:
+  void RegisterMore(grpc::ServerBuilder& builder) override {
+    const std::string folder = dir_ / "controller";
+    const char* argv[] = {"musterd", "init", "--data-dir", folder.c_str()};
+    ASSERT_OK(RunSetupCommand(4, argv, PosixFileSystem(), clock_.Now()));
+    EnrollerOptions options;
+    options.data_dir = folder;
+    options.tls = {folder + "/tls/ca.pem", folder + "/tls/server.pem", folder + "/tls/server.key"};
+    ASSERT_OK_AND_ASSIGN(enroller_, Enroller::Open(options, PosixFileSystem(), clock_));
+    enroll_thread_ = std::make_unique<EnrollThread>(*enroller_);
+    enroll_ =
+        std::make_unique<EnrollService>(*enroll_thread_, *gate_, clock_, EnrollServiceOptions());
+    UploadStore::Options uploads;
+    uploads.folder = dir_ / "uploads";
+    uploads.max_bytes = 1 << 20;
+    uploads.referred = [] { return std::map<std::string, absl::Duration>(); };
+    ASSERT_OK_AND_ASSIGN(upload_store_,
+                         UploadStore::Open(std::move(uploads), PosixFileSystem(), clock_));
+    upload_thread_ = std::make_unique<UploadThread>(*upload_store_, clock_);
+    uploads_ =
+        std::make_unique<UploadService>(*upload_thread_, *gate_, UploadService::Side::kPeople);
+    pages_ = std::make_unique<PageService>(engine_, reader(), *gate_);
+    admin_ = std::make_unique<AdminService>(nullptr, engine_, *gate_);
+    for (grpc::Service* service : std::initializer_list<grpc::Service*>{
+             enroll_.get(), uploads_.get(), pages_.get(), admin_.get()}) {
+      builder.RegisterService(service);
+    }
+  }
+
+  std::unique_ptr<Enroller> enroller_;
+  std::unique_ptr<EnrollThread> enroll_thread_;
+  std::unique_ptr<EnrollService> enroll_;
+  std::unique_ptr<UploadStore> upload_store_;
+  std::unique_ptr<UploadThread> upload_thread_;
+  std::unique_ptr<UploadService> uploads_;
+  std::unique_ptr<PageService> pages_;
+  std::unique_ptr<AdminService> admin_;
+};
+
+TEST_F(EveryServiceTest, EveryMethodByEveryRole) {
   for (const Role role : kAllRoles) AddCaller(absl::StrCat("all-", NameOf(role)), "*", role);
   int cells = 0;
-  for (const google::protobuf::ServiceDescriptor* service :
-       {v1::SubmitRequest::descriptor()->file()->service(0),
-        v1::ExecRequest::descriptor()->file()->service(0),
-        v1::WhoAmIRequest::descriptor()->file()->service(0)}) {
+  std::set<std::string> for_agents;
+  for (const google::protobuf::ServiceDescriptor* service : muster::testing::DeclaredServices()) {
     for (int i = 0; i < service->method_count(); ++i) {
       const std::string method = absl::StrCat(service->name(), "/", service->method(i)->name());
+      const std::string path = "/muster.v1." + method;
       const MethodRole* row = FindMethodRole(method);
       ASSERT_NE(row, nullptr) << method;
-      EXPECT_TRUE(IsDenied(CallAny("/muster.v1." + method, ""))) << method;
-      if (method == "AccessService/RevokeToken") continue;  // of others' it is an admin's
       for (const Role role : kAllRoles) {
-        const absl::Status status =
-            CallAny("/muster.v1." + method, absl::StrCat("of-all-", NameOf(role)));
-        const bool may = row->scope == Scope::kSelf || role >= row->least;
-        EXPECT_EQ(IsDenied(status), !may) << method << " by " << NameOf(role) << ": " << status;
-        EXPECT_EQ(gate_
-                      ->CheckPersonHeaders("/muster.v1." + method,
-                                           absl::StrCat("Bearer of-all-", NameOf(role)))
-                      .ok(),
-                  may)
-            << method << " by " << NameOf(role);
+        const std::string caller = absl::StrCat("of-all-", NameOf(role));
+        const std::string cell = absl::StrCat(method, " by ", NameOf(role));
         ++cells;
+        // Asked before any handler hears of the call, on the people's port.
+        const absl::Status headers = gate_->CheckPersonHeaders(path, "Bearer " + caller);
+        if (row->scope == Scope::kNobody) {
+          EXPECT_THAT(headers, StatusIs(absl::StatusCode::kUnimplemented)) << cell;
+          for_agents.insert(method);
+          continue;
+        }
+        const bool may = row->scope == Scope::kSelf || role >= row->least;
+        EXPECT_EQ(headers.ok(), may) << cell;
+        if (method == "AccessService/RevokeToken") continue;  // of others' it is an admin's
+        const absl::Status status = CallAny(path, caller);
+        EXPECT_EQ(IsDenied(status), !may) << cell << ": " << status;
+        EXPECT_FALSE(absl::IsUnimplemented(status))
+            << cell << ": register its service above, as controller/server.cc does";
       }
+      EXPECT_TRUE(row->scope == Scope::kNobody || IsDenied(CallAny(path, ""))) << method;
+      EXPECT_THAT(gate_->CheckPersonHeaders(path, ""), Not(IsOk())) << method;
     }
   }
   EXPECT_EQ(cells % 5, 0);
-  EXPECT_GT(cells, 5 * 30);
+  EXPECT_GT(cells, 5 * 50);
+  // Those that no person may call: agents do on their own port, and a machine that joins.
+  EXPECT_THAT(for_agents,
+              UnorderedElementsAre("UploadService/Fetch", "WorkerService/Control",
+                                   "WorkerService/Bulk", "WorkerService/Exec", "RenewService/Renew",
+                                   "EnrollService/GetAuthority", "EnrollService/Enroll"));
+  for (const MethodRole& row : AllMethodRoles()) {
+    const bool joins =
+        row.method == "EnrollService/GetAuthority" || row.method == "EnrollService/Enroll";
+    EXPECT_EQ(EnrollService::IsOpen(absl::StrCat("/muster.v1.", row.method)), joins) << row.method;
+  }
   EXPECT_THAT(gate_->CheckPersonHeaders("/muster.v1.JobService/DropAll", "Bearer of-all-admin"),
               StatusIs(absl::StatusCode::kUnimplemented));
   EXPECT_FALSE(Denials().empty());
+}
+
+// What the controller tells the agent of a worker.
+class ExecLink final : public WorkerLink {
+ public:
+  void Send(const Assignment& assignment) override {
+    if (std::holds_alternative<ExecAssignment>(assignment.body)) ++execs;
+  }
+  void Close(const absl::Status&) override {}
+  std::atomic<int> execs = 0;
+};
+
+TEST_F(AccessMatrixTest, AProgramBesideARankIsForWhoMayControlTheJob) {
+  PutJob("vision", "bob");
+  engine_.Publish([](Snapshot& s) {
+    auto job = std::make_shared<Job>(*s.FindJob(1));
+    job->state = JobState::kRunning;
+    auto attempt = std::make_shared<Attempt>();
+    attempt->job_id = 1;
+    attempt->number = 1;
+    attempt->ranks.resize(1);
+    attempt->ranks[0].worker = "w1";
+    attempt->ranks[0].incarnation = "life";
+    attempt->ranks[0].state = RankState::kRunning;
+    job->current = attempt;
+    s.jobs.Put(1, job);
+    auto worker = std::make_shared<Worker>();
+    worker->name = "w1";
+    worker->facts.allows_commands = true;
+    s.workers.Put(1, worker);
+    s.worker_ids = std::make_shared<const std::map<std::string, uint64_t>>(
+        std::map<std::string, uint64_t>{{"w1", 1}});
+  });
+  const auto link = std::make_shared<ExecLink>();
+  engine_.Connect({}, link, [](const EventResult&) {});
+  AddCaller("bob", "vision", Role::kUser);
+  AddCaller("vera", "vision", Role::kViewer);
+  AddCaller("anna", "vision", Role::kUser);
+  AddCaller("carl", "vision", Role::kOperator);
+  AddCaller("eve", "speech", Role::kAdmin);
+  const auto stub = v1::ExecService::NewStub(channel_);
+  v1::ExecRequest start;
+  start.mutable_start()->mutable_job()->set_id(1);
+  start.mutable_start()->add_argv("sh");
+  const auto status_of = [&](const std::string& user) {
+    grpc::ClientContext context;
+    AddToken(context, "of-" + user);
+    const auto stream = stub->Exec(&context);
+    stream->Write(start);
+    v1::ExecOutput output;
+    EXPECT_FALSE(stream->Read(&output)) << user;
+    return FromGrpc(stream->Finish());
+  };
+  EXPECT_THAT(status_of("vera"),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("needs role user")));
+  EXPECT_THAT(status_of("anna"),
+              StatusIs(absl::StatusCode::kPermissionDenied,
+                       HasSubstr("job 1 of bob: needs role operator in project vision")));
+  // Who has no role where the job is does not hear that it is there.
+  EXPECT_THAT(status_of("eve"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(link->execs, 0);
+  for (const std::string user : {"vera", "anna", "eve"}) {
+    const std::vector<AuditRow> rows = Rows({.user = user});
+    ASSERT_EQ(rows.size(), 1u) << user;
+    EXPECT_EQ(rows[0].entry.method, "ExecService/Exec") << user;
+    EXPECT_EQ(rows[0].entry.outcome, "PERMISSION_DENIED") << user;
+    EXPECT_EQ(rows[0].entry.object, user == "vera" ? "" : "job 1") << user;
+  }
+  int allowed = 0;
+  for (const std::string user : {"bob", "carl"}) {
+    grpc::ClientContext context;
+    AddToken(context, "of-" + user);
+    const auto stream = stub->Exec(&context);
+    stream->Write(start);
+    ++allowed;
+    EXPECT_TRUE(muster::testing::WaitUntil(absl::Minutes(1), [&] {
+      return link->execs == allowed;
+    })) << user;
+    context.TryCancel();
+    EXPECT_THAT(FromGrpc(stream->Finish()), StatusIs(absl::StatusCode::kCancelled)) << user;
+    const std::vector<AuditRow> rows = Rows({.user = user});
+    ASSERT_EQ(rows.size(), 1u) << user;
+    EXPECT_EQ(rows[0].entry.outcome, "OK") << user;
+    EXPECT_THAT(rows[0].entry.object, HasSubstr("job 1")) << user;
+  }
 }
 
 TEST_F(AccessMatrixTest, AJobIsForThoseOfItsProject) {

@@ -50,6 +50,7 @@ class ApiFixture : public ::testing::Test {
     builder.RegisterService(workers_.get());
     builder.RegisterService(execs_.get());
     if (access_service_ != nullptr) builder.RegisterService(access_service_.get());
+    RegisterMore(builder);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
     address_ = "127.0.0.1:" + std::to_string(port);
@@ -71,6 +72,9 @@ class ApiFixture : public ::testing::Test {
 
   // Whose tokens are known besides; null: nobody's.
   virtual AccessControl* access() { return nullptr; }
+
+  // Further services, which live until TearDown has ended the server.
+  virtual void RegisterMore(grpc::ServerBuilder&) {}
 
   // Calls any method ("/muster.v1.JobService/Submit"), whatever its kind, with one message, and
   // reads what comes.
