@@ -43,9 +43,9 @@ class ConnectionFlood::Connection {
   void Open(int port, size_t host) {
     fd_ = DialFrom(static_cast<uint32_t>(host), port, SOCK_NONBLOCK).fd;
     sent_ = 0;
-    said_preface_ = false;
+    said_first_ = false;
     session_.reset();
-    if (kind_ == Kind::kOnlyTls || kind_ == Kind::kOnlyHttp2) {
+    if (kind_ == Kind::kOnlyTls || kind_ == Kind::kOnlyHttp2 || kind_ == Kind::kEndlessHeaders) {
       session_.reset(NewSession());
       SSL_set_fd(session_.get(), fd_.get());
     }
@@ -69,10 +69,15 @@ class ConnectionFlood::Connection {
       case Kind::kByteEachSecond:
         return SendTo(HelloBytes(), std::min(sent_ + 1, HelloBytes().size() - 1));
       case Kind::kEndlessHeaders:
-        return Send(sent_ == 0 ? "GET /metrics HTTP/1.1\r\nHost: a\r\n" : "X-More: and more\r\n");
+        if (!Handshake()) return;
+        return Say(std::exchange(said_first_, true) ? "X-More: and more\r\n"
+                                                    : "GET /metrics HTTP/1.1\r\nHost: a\r\n");
       case Kind::kOnlyTls:
+        (void)Handshake();
+        return;
       case Kind::kOnlyHttp2:
-        return Handshake();
+        if (Handshake() && !std::exchange(said_first_, true)) Say(Http2Preface());
+        return;
     }
   }
 
@@ -84,13 +89,16 @@ class ConnectionFlood::Connection {
   void SendTo(const std::string& text, size_t end) {
     if (sent_ < end) Send(text.substr(sent_, end - sent_));
   }
-  void Handshake() {
-    if (SSL_do_handshake(session_.get()) != 1) return;
+  // Whether it has ended; what the server says then is dropped.
+  bool Handshake() {
+    if (SSL_do_handshake(session_.get()) != 1) return false;
     char heard[4096];
     while (SSL_read(session_.get(), heard, sizeof heard) > 0) {
     }
-    if (kind_ == Kind::kOnlyTls || std::exchange(said_preface_, true)) return;
-    (void)SSL_write(session_.get(), Http2Preface().data(), static_cast<int>(Http2Preface().size()));
+    return true;
+  }
+  void Say(const std::string& text) {
+    (void)SSL_write(session_.get(), text.data(), static_cast<int>(text.size()));
   }
 
   struct FreeSession {
@@ -100,7 +108,7 @@ class ConnectionFlood::Connection {
   const Kind kind_;
   UniqueFd fd_;
   size_t sent_ = 0;
-  bool said_preface_ = false;
+  bool said_first_ = false;
   std::unique_ptr<SSL, FreeSession> session_;
 };
 
@@ -139,6 +147,7 @@ void ConnectionFlood::Run() {
       // The handshake's answer comes while the others have their turn.
     }
     first = false;
+    open_ = open;
     most_open_ = std::max<size_t>(most_open_, open);
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }

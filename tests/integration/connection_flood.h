@@ -20,7 +20,7 @@ class ConnectionFlood {
     kByteEachSecond,  // sends a ClientHello by a byte a second
     kOnlyTls,         // ends the TLS handshake, and says nothing of HTTP/2
     kOnlyHttp2,       // also begins HTTP/2, and makes no call
-    kEndlessHeaders,  // sends a line of an HTTP/1.1 head each second
+    kEndlessHeaders,  // ends the handshake, and sends a line of an HTTP/1.1 head each second
   };
 
   // Holds `count` connections to 127.0.0.1:`port` until it is destroyed, from `hosts` addresses
@@ -28,7 +28,8 @@ class ConnectionFlood {
   ConnectionFlood(int port, size_t count, size_t hosts, std::vector<Kind> kinds);
   ~ConnectionFlood();
 
-  size_t most_open() const { return most_open_; }  // as seen at the end of a second
+  size_t open() const { return open_; }            // as seen at the end of a second
+  size_t most_open() const { return most_open_; }  // the most of these
   uint64_t connects() const { return connects_; }  // since the start
   uint64_t closed() const { return closed_; }      // of these by the server
 
@@ -40,6 +41,7 @@ class ConnectionFlood {
   const int port_;
   const size_t hosts_;
   std::vector<std::unique_ptr<Connection>> connections_;  // of the thread
+  std::atomic<size_t> open_ = 0;
   std::atomic<size_t> most_open_ = 0;
   std::atomic<uint64_t> connects_ = 0;
   std::atomic<uint64_t> closed_ = 0;

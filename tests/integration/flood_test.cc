@@ -1,7 +1,7 @@
 // Slowloris and half-open connections, against a real musterd with TLS: very many connections that
 // ask for nothing, on each of its ports, for several leases. A job that runs goes on, people and
-// machines still come in, and all is as before when they have gone. MUSTER_CHAOS=whole: 10,000
-// connections, as far as the machine's bounds on descriptors allow, for a minute.
+// machines still come in, and all is as before when they have gone. MUSTER_CHAOS=whole: musterd
+// holds at least 10,000 of them at once, for a minute.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -33,12 +33,20 @@ constexpr absl::Duration kLease = absl::Seconds(6);
 constexpr size_t kHosts = 200;
 constexpr int64_t kMiB = 1 << 20;
 
+constexpr size_t kWhole = 10'000;
+constexpr absl::Duration kPatience = absl::Minutes(10);
+
 struct Size {
   size_t people = 0;  // connections to each port
   size_t workers = 0;
   size_t http = 0;
   uint64_t musterd_descriptors = 0;
-  absl::Duration length;
+  absl::Duration length;  // once so many are open at once:
+  size_t at_once = 0;
+  int64_t kept_mib = 0;  // of the memory that they took, the allocator's at the end
+
+  // The descriptors that the test itself needs.
+  uint64_t Needs() const { return people + workers + http + 500; }
 };
 
 // This process' own bound, as high as it may be.
@@ -50,15 +58,13 @@ uint64_t RaiseOwnDescriptors() {
   return bound.rlim_cur;
 }
 
-// By default each port has more than its bound; whole: as many as can be, of which the people's
-// port has more than its bound.
+// By default each port has more than its bound; whole: the people's and the HTTP port have, and
+// the workers' port what is missing to 10,000 and more.
 Size SizeOfFlood() {
-  const uint64_t most = RaiseOwnDescriptors();
   const char* chaos = ::getenv("MUSTER_CHAOS");
   const bool whole = chaos != nullptr && std::string(chaos) == "whole";
-  if (!whole) return {1000, 1000, 500, 1536, 4 * kLease};
-  const size_t part = std::min<size_t>(10'000, most - 500) / 5;
-  return {3 * part, part, part, most, absl::Minutes(1)};
+  if (!whole) return {1000, 1000, 500, 1536, 4 * kLease, 0, 300};
+  return {5500, 8500, 500, 20'000, absl::Minutes(1), kWhole, 600};
 }
 
 struct Use {
@@ -82,8 +88,12 @@ Use UseOf(pid_t pid) {
 class FloodTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    musterd_.Start({"--heartbeat-interval", "1s", "--suspect-after", "3s", "--lost-after", "6s",
-                    "--startup-grace", "0s"},
+    const uint64_t most = RaiseOwnDescriptors();
+    ASSERT_GE(most, std::max(size_.Needs(), size_.musterd_descriptors))
+        << "RLIMIT_NOFILE is too low here for a flood of " << size_.at_once
+        << " connections: raise it (ulimit -Hn)";
+    musterd_.Start({"--http-listen", "0.0.0.0:0", "--heartbeat-interval", "1s", "--suspect-after",
+                    "3s", "--lost-after", "6s", "--startup-grace", "0s"},
                    {"prlimit", absl::StrCat("--nofile=", size_.musterd_descriptors)});
   }
   void TearDown() override {
@@ -101,9 +111,12 @@ class FloodTest : public ::testing::Test {
     return Text(Member(musterd_.CliJson({"show", job}), "summary"), "state");
   }
   std::string Get(const std::string& path) {
-    return RunProcess(
-               {"curl", "-sf", "-m", "5", absl::StrCat("http://", musterd_.Address("http"), path)},
-               musterd_.environment(), absl::Seconds(20))
+    const std::string token(
+        absl::StripAsciiWhitespace(musterd_.Read(musterd_.Folder() + "/scrape-token")));
+    return RunProcess({"curl", "-sf", "-m", "5", "--cacert", musterd_.Folder() + "/tls/ca.pem",
+                       "-H", "Authorization: Bearer " + token,
+                       absl::StrCat("https://127.0.0.1:", musterd_.Port("http"), path)},
+                      musterd_.environment(), absl::Seconds(20))
         .out;
   }
   // Of the series whose line begins so.
@@ -133,6 +146,7 @@ TEST_F(FloodTest, AJobThatRunsGoesOnAndPeopleAndMachinesStillComeIn) {
   int listed = 0;
   int asked = 0;
   int healthy = 0;
+  size_t at_once = 0;
   Use most;
   {
     const ConnectionFlood people(
@@ -142,15 +156,26 @@ TEST_F(FloodTest, AJobThatRunsGoesOnAndPeopleAndMachinesStillComeIn) {
         musterd_.Port("worker"), size_.workers, kHosts,
         {Kind::kSilent, Kind::kHalfHello, Kind::kByteEachSecond, Kind::kOnlyTls});
     const ConnectionFlood http(musterd_.Port("http"), size_.http, kHosts,
-                               {Kind::kSilent, Kind::kEndlessHeaders});
-    const absl::Time end = Now() + size_.length;
+                               {Kind::kSilent, Kind::kHalfHello, Kind::kByteEachSecond,
+                                Kind::kOnlyTls, Kind::kEndlessHeaders});
+    const absl::Time latest = Now() + kPatience;
+    absl::Time end = Now() + size_.length;
     while (Now() < end) {
+      at_once = std::max(at_once, people.open() + workers.open() + http.open());
+      // It takes a slow machine longer until all stand.
+      const bool stand =
+          at_once >= size_.at_once && most.descriptors >= before.descriptors + size_.at_once;
+      if (!stand && Now() < latest) end = Now() + size_.length;
       const Use now = UseOf(musterd_.pid());
       most.descriptors = std::max(most.descriptors, now.descriptors);
       most.resident_mib = std::max(most.resident_mib, now.resident_mib);
       const ProcessResult list = musterd_.Cli({"ls", "-q"});
       ++asked;
-      if (list.exit_code == 0 && list.out == job + "\n") ++listed;
+      if (list.exit_code == 0 && list.out == job + "\n") {
+        ++listed;
+      } else {
+        std::cout << "`muster ls` ended with " << list.exit_code << ": " << list.err << "\n";
+      }
       if (Get("/healthz") == "ok\n") ++healthy;
       // A machine that comes amid all of it.
       if (agents_.size() == 1) {
@@ -158,13 +183,16 @@ TEST_F(FloodTest, AJobThatRunsGoesOnAndPeopleAndMachinesStillComeIn) {
       }
       ::usleep(300'000);
     }
-    std::cout << "open at most: people " << people.most_open() << ", workers "
-              << workers.most_open() << ", http " << http.most_open() << "; connected "
-              << people.connects() + workers.connects() + http.connects() << " times, closed "
-              << people.closed() + workers.closed() + http.closed() << " times; `muster ls` "
-              << listed << " of " << asked << ", /healthz " << healthy << " of " << asked
-              << "; descriptors " << before.descriptors << " to " << most.descriptors
-              << ", resident MiB " << before.resident_mib << " to " << most.resident_mib << "\n";
+    std::cout << "open at once: " << at_once << "; at most: people " << people.most_open()
+              << ", workers " << workers.most_open() << ", http " << http.most_open()
+              << "; connected " << people.connects() + workers.connects() + http.connects()
+              << " times, closed " << people.closed() + workers.closed() + http.closed()
+              << " times; `muster ls` " << listed << " of " << asked << ", /healthz " << healthy
+              << " of " << asked << "; descriptors " << before.descriptors << " to "
+              << most.descriptors << ", resident MiB " << before.resident_mib << " to "
+              << most.resident_mib << "\n";
+    EXPECT_GE(at_once, size_.at_once);
+    EXPECT_GE(most.descriptors, before.descriptors + size_.at_once) << "musterd held them";
     EXPECT_EQ(listed, asked);
     EXPECT_EQ(healthy, asked);
     EXPECT_THAT(musterd_.Cli({"nodes"}).out, HasSubstr("node-2"));
@@ -174,7 +202,7 @@ TEST_F(FloodTest, AJobThatRunsGoesOnAndPeopleAndMachinesStillComeIn) {
   EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] {
     return UseOf(musterd_.pid()).descriptors <= before.descriptors + 20;
   })) << UseOf(musterd_.pid()).descriptors;
-  EXPECT_LT(UseOf(musterd_.pid()).resident_mib, before.resident_mib + 300);
+  EXPECT_LT(UseOf(musterd_.pid()).resident_mib, before.resident_mib + size_.kept_mib);
   std::cout << "afterwards: descriptors " << UseOf(musterd_.pid()).descriptors << ", resident MiB "
             << UseOf(musterd_.pid()).resident_mib << "\n";
   EXPECT_EQ(musterd_.Cli({"ls", "-q"}).out, job + "\n");
