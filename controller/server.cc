@@ -8,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
@@ -203,8 +204,17 @@ absl::Status Server::OpenUploads() {
                                       [this](const Caller& caller, const std::string& sha256) {
                                         return MayUseUpload(caller, sha256);
                                       });
-  agent_uploads_ =
-      std::make_unique<UploadService>(*upload_thread_, *worker_gate_, UploadService::Side::kAgents);
+  agent_uploads_ = std::make_unique<UploadService>(
+      *upload_thread_, *worker_gate_, UploadService::Side::kAgents, nullptr,
+      [this](const PeerNames& agent, const std::string& sha256) {
+        absl::Status status = CheckRunsJobOf(*engine_->snapshot(), agent, sha256);
+        if (!status.ok()) {
+          const std::string workers = agent.has_value() ? absl::StrJoin(*agent, " or ") : "";
+          worker_gate_->RecordRefusedAgent("UploadService/Fetch", absl::StrCat("worker ", workers),
+                                           status);
+        }
+        return status;
+      });
   return absl::OkStatus();
 }
 

@@ -272,7 +272,11 @@ grpc::ServerReadReactor<v1::UploadRequest>* UploadService::Upload(
 grpc::ServerWriteReactor<v1::FetchUploadResponse>* UploadService::Fetch(
     grpc::CallbackServerContext* context, const v1::FetchUploadRequest* request) {
   auto* call = new FetchCall(upload_thread_, gate_, *context, request->sha256());
-  call->Begin(Allow(*context, Side::kAgents, "Fetch").status());
+  absl::Status allowed = Allow(*context, Side::kAgents, "Fetch").status();
+  if (allowed.ok() && may_fetch_ != nullptr) {
+    allowed = may_fetch_(PeerNamesOf(*context), request->sha256());
+  }
+  call->Begin(allowed);
   return call;
 }
 

@@ -72,11 +72,16 @@ class UploadThread {
 class UploadService final : public v1::UploadService::CallbackService {
  public:
   enum class Side { kPeople, kAgents };
-  // Both references outlive the service. Without `may_use` everybody may use what is there; it is
-  // asked for people on any thread.
+  // Both references outlive the service. Without `may_use` everybody may use what is there, without
+  // `may_fetch` every agent may fetch it; the one is asked for people, the other for agents, on any
+  // thread.
   UploadService(UploadThread& upload_thread, CallGate& gate, Side side,
-                MayUseUpload may_use = nullptr)
-      : upload_thread_(upload_thread), gate_(gate), side_(side), may_use_(std::move(may_use)) {}
+                MayUseUpload may_use = nullptr, MayFetchUpload may_fetch = nullptr)
+      : upload_thread_(upload_thread),
+        gate_(gate),
+        side_(side),
+        may_use_(std::move(may_use)),
+        may_fetch_(std::move(may_fetch)) {}
 
   grpc::ServerUnaryReactor* Find(grpc::CallbackServerContext* context,
                                  const v1::FindUploadRequest* request,
@@ -96,6 +101,7 @@ class UploadService final : public v1::UploadService::CallbackService {
   CallGate& gate_;
   const Side side_;
   const MayUseUpload may_use_;
+  const MayFetchUpload may_fetch_;
 };
 
 }  // namespace muster::controller

@@ -12,12 +12,15 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/version.h"
+#include "common/os/sha256.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/packed_queue.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/token.h"
 #include "common/rpc/token_file.h"
+#include "muster/v1/access_service.grpc.pb.h"
 #include "muster/v1/job_service.grpc.pb.h"
+#include "muster/v1/upload_service.grpc.pb.h"
 #include "muster/v1/worker_service.grpc.pb.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -29,6 +32,7 @@ namespace {
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
 using ::muster::testing::TestCertificates;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -544,6 +548,300 @@ TEST_F(TlsServerTest, AWorkerSpeaksForItselfAlone) {
   EXPECT_OK(SayHello(address, own, "w1"));
   // The token, which people have, is no certificate.
   EXPECT_THAT(SayHello(address, ca_only_, "w1"), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+// An agent with a certificate of its own that says what the test wants, and reads what comes.
+class CertifiedAgent {
+ public:
+  CertifiedAgent(const std::string& address, const TlsFiles& tls, const std::string& name)
+      : channel_(MakeChannel({.address = address, .tls = tls})),
+        stub_(v1::WorkerService::NewStub(channel_)),
+        name_(name),
+        incarnation_(16, name.back()) {
+    stream_ = stub_->Control(&context_);
+    v1::WorkerMessage message;
+    v1::Hello* hello = message.mutable_hello();
+    hello->set_protocol_version(kProtocolVersion);
+    hello->set_worker_name(name_);
+    hello->set_incarnation(incarnation_);
+    hello->set_pool("default");
+    hello->set_advertise_address("127.0.0.1");
+    hello->set_metrics_address("127.0.0.1:9");
+    hello->set_allows_commands(true);
+    hello->add_slots()->set_kind(v1::CPU);
+    Send(message);
+    EXPECT_TRUE(Await(&v1::ControllerMessage::has_welcome).has_welcome()) << name;
+  }
+  ~CertifiedAgent() { context_.TryCancel(); }
+
+  void Send(const v1::WorkerMessage& message) { EXPECT_TRUE(stream_->Write(message)) << name_; }
+  // A numbered report; returns when the controller has taken it.
+  void Report(v1::WorkerMessage message) {
+    message.set_event_seq(++event_seq_);
+    Send(message);
+    const v1::ControllerMessage answer = Await(&v1::ControllerMessage::has_event_ack);
+    EXPECT_EQ(answer.event_ack().event_seq(), event_seq_) << name_;
+  }
+  // The next message of that kind. What else comes is dropped; roots are seen.
+  v1::ControllerMessage Await(bool (v1::ControllerMessage::*is_it)() const) {
+    while (true) {
+      while (!read_.empty()) {
+        const v1::ControllerMessage next = std::move(read_.front());
+        read_.pop_front();
+        if ((next.*is_it)()) return next;
+        if (next.has_watch_roots()) See(next.watch_roots());
+      }
+      v1::ControllerMessage packed;
+      if (!stream_->Read(&packed)) {
+        ADD_FAILURE() << name_ << ": the stream has ended";
+        return {};
+      }
+      ForEachPacked(packed, [this](const v1::ControllerMessage& each) {
+        read_.push_back(each);
+        return true;
+      });
+    }
+  }
+  // One batch over a stream of its own.
+  void SendBulk(v1::BulkBatch batch) {
+    grpc::ClientContext context;
+    auto bulk = stub_->Bulk(&context);
+    batch.mutable_hello()->set_worker_name(name_);
+    batch.mutable_hello()->set_incarnation(incarnation_);
+    batch.set_batch_id(1);
+    EXPECT_TRUE(bulk->Write(batch));
+    v1::BulkAck ack;
+    EXPECT_TRUE(bulk->Read(&ack));
+    bulk->WritesDone();
+    EXPECT_FALSE(bulk->Read(&ack));
+    EXPECT_OK(FromGrpc(bulk->Finish()));
+  }
+  absl::Status Fetch(const std::string& sha256) {
+    grpc::ClientContext context;
+    v1::FetchUploadRequest request;
+    request.set_sha256(sha256);
+    const auto stream = v1::UploadService::NewStub(channel_)->Fetch(&context, request);
+    v1::FetchUploadResponse piece;
+    while (stream->Read(&piece)) {
+    }
+    return FromGrpc(stream->Finish());
+  }
+  absl::Status AttachExec(const std::string& session) {
+    grpc::ClientContext context;
+    const auto stream = stub_->Exec(&context);
+    v1::ExecOutput first;
+    first.set_session(session);
+    stream->Write(first);
+    v1::ExecInput input;
+    while (stream->Read(&input)) {
+    }
+    return FromGrpc(stream->Finish());
+  }
+
+ private:
+  void See(const v1::WatchRoots& roots) {
+    v1::WorkerMessage message;
+    message.mutable_heartbeat()->set_seq(++heartbeat_seq_);
+    for (const v1::WatchRoots::Root& root : roots.roots()) {
+      v1::RootReport::Root* row = message.mutable_heartbeat()->mutable_roots()->add_roots();
+      row->set_path(root.path());
+      row->set_identity(root.identity().empty() ? root.claim() : root.identity());
+    }
+    Send(message);
+  }
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::WorkerService::Stub> stub_;
+  const std::string name_;
+  const std::string incarnation_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerMessage, v1::ControllerMessage>> stream_;
+  std::deque<v1::ControllerMessage> read_;
+  uint64_t heartbeat_seq_ = 0;
+  uint64_t event_seq_ = 0;
+};
+
+v1::WorkerMessage RankEventOf(const v1::Fence& fence, v1::RankEvent::Kind kind) {
+  v1::WorkerMessage message;
+  *message.mutable_rank_event()->mutable_fence() = fence;
+  message.mutable_rank_event()->set_kind(kind);
+  message.mutable_rank_event()->set_pid(1);
+  return message;
+}
+
+// What a worker may say and ask for with its own certificate of a rank that lives on another.
+TEST_F(TlsServerTest, AWorkersKeyOpensNothingOfAnothers) {
+  channel_ = MakeChannel({.address = server_->grpc_address(), .tls = ca_only_});
+  stub_ = v1::JobService::NewStub(channel_);
+  const auto hash_of = [](const std::string& text) {
+    Sha256 hash;
+    hash.Update(text);
+    return hash.FinishHex();
+  };
+  const std::string upload = hash_of("the folder");
+  {
+    grpc::ClientContext context;
+    Prepare(context);
+    v1::UploadResponse stored;
+    const auto stream = v1::UploadService::NewStub(channel_)->Upload(&context, &stored);
+    v1::UploadRequest request;
+    request.set_sha256(upload);
+    request.set_bytes(10);
+    request.set_data("the folder");
+    ASSERT_TRUE(stream->Write(request));
+    stream->WritesDone();
+    ASSERT_OK(FromGrpc(stream->Finish()));
+  }
+  CertifiedAgent w1(server_->worker_address(), certificates_.OfWorker("w1"), "w1");
+  v1::SubmitRequest submit = SubmitOf("key");
+  submit.mutable_spec()->clear_train();
+  submit.mutable_spec()->mutable_command()->add_argv("true");
+  submit.mutable_spec()->mutable_command()->set_upload(upload);
+  grpc::ClientContext submit_context;
+  Prepare(submit_context);
+  v1::SubmitResponse submitted;
+  ASSERT_OK(FromGrpc(stub_->Submit(&submit_context, submit, &submitted)));
+  const uint64_t job = submitted.job_id();
+  const v1::StartRanks start = w1.Await(&v1::ControllerMessage::has_start_ranks).start_ranks();
+  const v1::Fence fence = start.fence();
+  ASSERT_EQ(fence.job_id(), job);
+  EXPECT_OK(w1.Fetch(upload)) << "before the assignment is taken, as an agent does";
+
+  CertifiedAgent w2(server_->worker_address(), certificates_.OfWorker("w2"), "w2");
+  // What was given to w1, refused in its place: then the rank would be placed anew.
+  v1::WorkerMessage ack;
+  ack.mutable_assignment_ack()->set_outbox_seq(start.outbox_seq());
+  ack.mutable_assignment_ack()->set_refusal("no");
+  w2.Send(ack);
+  ack.mutable_assignment_ack()->clear_refusal();
+  w1.Send(ack);
+  w1.Report(RankEventOf(fence, v1::RankEvent::STARTED));
+  w1.Report(RankEventOf(fence, v1::RankEvent::RUNNING));
+  const auto shown = [&] {
+    grpc::ClientContext context;
+    Prepare(context);
+    v1::GetJobRequest request;
+    request.mutable_job()->set_id(job);
+    v1::GetJobResponse response;
+    EXPECT_OK(FromGrpc(stub_->GetJob(&context, request, &response)));
+    return response;
+  };
+  ASSERT_EQ(shown().summary().state(), v1::RUNNING);
+  const int attempts = shown().attempts_size();
+
+  for (const v1::RankEvent::Kind kind : {v1::RankEvent::STARTED, v1::RankEvent::RUNNING,
+                                         v1::RankEvent::UNKILLABLE, v1::RankEvent::EXITED}) {
+    v1::WorkerMessage report = RankEventOf(fence, kind);
+    w2.Report(report);
+    report.mutable_rank_event()->set_succeeded(true);
+    w2.Report(report);
+  }
+  for (const v1::CheckpointEvent::Kind kind :
+       {v1::CheckpointEvent::BEGIN, v1::CheckpointEvent::COMMIT, v1::CheckpointEvent::FAILED,
+        v1::CheckpointEvent::CORRUPT, v1::CheckpointEvent::UNREAD}) {
+    v1::WorkerMessage report;
+    v1::CheckpointEvent* event = report.mutable_checkpoint_event();
+    *event->mutable_fence() = fence;
+    event->set_kind(kind);
+    event->set_step(40);
+    event->set_path(start.checkpoint_root() + "/step-40.a1.g1.x");
+    event->set_manifest_sha256(std::string(64, 'a'));
+    w2.Report(report);
+  }
+  v1::WorkerMessage verified;
+  verified.mutable_verify_result()->set_outbox_seq(start.outbox_seq());
+  verified.mutable_verify_result()->set_checkpoint_id(1);
+  w2.Report(verified);
+  v1::WorkerMessage deleted;
+  deleted.mutable_delete_result()->set_outbox_seq(start.outbox_seq());
+  deleted.mutable_delete_result()->set_checkpoint_id(1);
+  deleted.mutable_delete_result()->set_ok(true);
+  w2.Report(deleted);
+  for (int op = v1::StoreRequest::SET; op <= v1::StoreRequest::COUNT; ++op) {
+    v1::WorkerMessage store;
+    *store.mutable_store_request()->mutable_fence() = fence;
+    store.mutable_store_request()->set_op(static_cast<v1::StoreRequest::Op>(op));
+    store.mutable_store_request()->add_keys("port");
+    w2.Send(store);
+    EXPECT_THAT(w2.Await(&v1::ControllerMessage::has_store_reply).store_reply().error(),
+                HasSubstr("has no such live rank on this worker"))
+        << op;
+  }
+  // A heartbeat that says how far the rank is.
+  v1::WorkerMessage beat;
+  beat.mutable_heartbeat()->set_seq(1000);
+  v1::RankStatus* status = beat.mutable_heartbeat()->add_ranks();
+  *status->mutable_fence() = fence;
+  status->set_step(77);
+  w2.Send(beat);
+  while (w2.Await(&v1::ControllerMessage::has_heartbeat_ack).heartbeat_ack().seq() < 1000) {
+  }
+  v1::BulkBatch batch;
+  v1::MetricRecord* record = batch.add_metrics();
+  record->set_job_id(job);
+  record->set_attempt(fence.attempt());
+  record->set_generation(fence.generation());
+  record->set_seq(1);
+  v1::MetricPoint* point = record->add_points();
+  point->set_name("loss");
+  point->set_step(1);
+  point->set_value(0.25);
+  v1::LogRecord* log = batch.add_logs();
+  log->set_job_id(job);
+  log->set_attempt(fence.attempt());
+  log->set_generation(fence.generation());
+  log->set_text("a lie\n");
+  w2.SendBulk(batch);
+  EXPECT_THAT(w2.AttachExec(std::string(16, 's')), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(w2.Fetch(upload),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("on worker w2")));
+  EXPECT_THAT(w2.Fetch(hash_of("what is not there")), StatusIs(absl::StatusCode::kPermissionDenied))
+      << "nor does it hear what is there";
+
+  v1::ListAuditRequest audit;
+  audit.set_denied(true);
+  v1::ListAuditResponse denials;
+  grpc::ClientContext audit_context;
+  Prepare(audit_context);
+  ASSERT_OK(
+      FromGrpc(v1::AccessService::NewStub(channel_)->ListAudit(&audit_context, audit, &denials)));
+  EXPECT_THAT(denials.DebugString(),
+              AllOf(HasSubstr("UploadService/Fetch"), HasSubstr("on worker w2")));
+
+  // Nothing of it counts, and w1 goes on.
+  EXPECT_OK(w1.Fetch(upload));
+  const v1::GetJobResponse after = shown();
+  EXPECT_EQ(after.summary().state(), v1::RUNNING);
+  EXPECT_EQ(after.attempts_size(), attempts);
+  EXPECT_EQ(after.summary().step(), 0);
+  EXPECT_EQ(after.summary().restarts(), 0u);
+  grpc::ClientContext checkpoints_context;
+  Prepare(checkpoints_context);
+  v1::ListCheckpointsRequest list;
+  list.mutable_job()->set_id(job);
+  v1::ListCheckpointsResponse checkpoints;
+  ASSERT_OK(FromGrpc(stub_->ListCheckpoints(&checkpoints_context, list, &checkpoints)));
+  EXPECT_EQ(checkpoints.checkpoints_size(), 0);
+  grpc::ClientContext metrics_context;
+  Prepare(metrics_context);
+  v1::QueryMetricsRequest query;
+  query.mutable_job()->set_id(job);
+  v1::QueryMetricsResponse points;
+  ASSERT_OK(FromGrpc(stub_->QueryMetrics(&metrics_context, query, &points)));
+  EXPECT_EQ(points.points_size(), 0);
+  grpc::ClientContext logs_context;
+  Prepare(logs_context);
+  v1::StreamLogsRequest logs;
+  logs.mutable_job()->set_id(job);
+  v1::StreamLogsResponse text;
+  std::string all;
+  const auto reader = stub_->StreamLogs(&logs_context, logs);
+  while (reader->Read(&text)) all += text.text();
+  EXPECT_EQ(all, "");
+  v1::WorkerMessage ended = RankEventOf(fence, v1::RankEvent::EXITED);
+  ended.mutable_rank_event()->set_succeeded(true);
+  w1.Report(ended);
+  EXPECT_EQ(shown().summary().state(), v1::SUCCEEDED);
 }
 
 }  // namespace

@@ -199,8 +199,13 @@ void CallGate::RecordJoin(const std::string& object, const absl::Status& outcome
 }
 
 void CallGate::RecordRefusedWorker(const std::string& object, const absl::Status& outcome) {
+  RecordRefusedAgent("WorkerService/Control", object, outcome);
+}
+
+void CallGate::RecordRefusedAgent(absl::string_view method, const std::string& object,
+                                  const absl::Status& outcome) {
   if (!absl::IsPermissionDenied(outcome) && !absl::IsUnauthenticated(outcome)) return;
-  RecordDenial(nullptr, "WorkerService/Control", "", object, outcome);
+  RecordDenial(nullptr, method, "", object, outcome);
 }
 
 void CallGate::RecordDenial(const Principal* caller, absl::string_view method,

@@ -110,6 +110,9 @@ class CallGate {
   // An agent was refused for the certificate that it shows: a denial, of nobody. Another outcome is
   // none.
   void RecordRefusedWorker(const std::string& object, const absl::Status& outcome);
+  // The same of a call that it made, or of what it asks for there.
+  void RecordRefusedAgent(absl::string_view method, const std::string& object,
+                          const absl::Status& outcome);
   // Of what the caller asks; without a record.
   AuditEntry EntryOf(const Caller& caller, const std::string& project,
                      const std::string& object) const;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "common/rpc/peer_certificate.h"
 #include "controller/api/calls/service_call.h"
 #include "controller/model/snapshot.h"
 
@@ -17,5 +18,15 @@ using MayUseUpload = std::function<bool(const Caller& caller, const std::string&
 // long as jobs that have left it. True of who may read everything.
 bool ReadsJobOf(const CallGate& gate, const Caller& caller, const Snapshot& snapshot,
                 const std::string& sha256);
+
+// PERMISSION_DENIED: an agent may not have it.
+using MayFetchUpload =
+    std::function<absl::Status(const PeerNames& agent, const std::string& sha256)>;
+
+// Whether the last attempt of a job that runs in it has a rank on a worker of these names: agents
+// fetch for the ranks that they are to start, so that the attempt is in the snapshot by then, and
+// stays there until all of them have confirmed its end. True of who shows no certificate.
+absl::Status CheckRunsJobOf(const Snapshot& snapshot, const PeerNames& agent,
+                            const std::string& sha256);
 
 }  // namespace muster::controller
