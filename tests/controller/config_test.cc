@@ -1,9 +1,12 @@
 #include "controller/config.h"
 
+#include <gmock/gmock.h>
+
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/version.h"
 #include "common/os/loopback.h"
 #include "controller/engine/engine.h"
@@ -19,7 +22,9 @@ namespace {
 
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 absl::StatusOr<CommandLine> Parse(std::vector<const char*> args) {
   args.insert(args.begin(), "musterd");
@@ -163,10 +168,32 @@ TEST(ConfigTest, TheDefaultsAreThePolicies) {
   EXPECT_EQ(config.forget_gone_after, EngineOptions().forget_gone_after);
 }
 
-TEST(ConfigTest, BeyondLoopbackNeedsInsecure) {
-  EXPECT_THAT(Parse({"--data-dir", "/x", "--worker-listen", "0.0.0.0:7071"}),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("--worker-listen")));
-  EXPECT_OK(Parse({"--data-dir", "/x", "--worker-listen", "0.0.0.0:7071", "--insecure"}));
+TEST(ConfigTest, BeyondLoopbackIsRefusedWithTheWayOut) {
+  struct Port {
+    const char* flag;
+    std::vector<const char*> way_out;  // that the message names, beside --insecure
+  };
+  for (const Port& port : std::vector<Port>{
+           {"--listen", {"--tls-ca", "--tls-cert", "--tls-key"}},
+           {"--worker-listen", {"--tls-ca", "--tls-cert", "--tls-key"}},
+           {"--http-listen",
+            {"--tls-ca", "--tls-cert", "--tls-key", "--scrape-token-file", "musterd init"}}}) {
+    for (const char* address : {"0.0.0.0:7070", "[::]:7070", "10.0.0.1:7070"}) {
+      const absl::Status refused = Parse({"--data-dir", "/x", port.flag, address}).status();
+      EXPECT_THAT(refused, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                    StartsWith(absl::StrCat(port.flag, ": ", address))));
+      EXPECT_THAT(std::string(refused.message()),
+                  AllOf(HasSubstr("nothing there would be encrypted"), HasSubstr("use 127.0.0.1"),
+                        HasSubstr("--insecure if the network itself is trusted")));
+      for (const char* flag : port.way_out) {
+        EXPECT_THAT(std::string(refused.message()), HasSubstr(flag)) << port.flag;
+      }
+      ASSERT_OK_AND_ASSIGN(const CommandLine open,
+                           Parse({"--data-dir", "/x", port.flag, address, "--insecure"}));
+      EXPECT_TRUE(ServesUnencrypted(open.config)) << port.flag;
+    }
+    EXPECT_OK(Parse({"--data-dir", "/x", port.flag, "127.0.0.1:7070"}));
+  }
 }
 
 TEST(ConfigTest, WithTlsTheGrpcPortsMayLeaveLoopback) {
@@ -176,10 +203,16 @@ TEST(ConfigTest, WithTlsTheGrpcPortsMayLeaveLoopback) {
   ASSERT_OK_AND_ASSIGN(const CommandLine line, Parse(tls));
   EXPECT_EQ(line.config.tls.key, "/key");
   EXPECT_FALSE(ServesUnencrypted(line.config));
-  // Metrics are not encrypted.
+  // Metrics want their token besides.
   std::vector<const char*> http = tls;
   http.insert(http.end(), {"--http-listen", "0.0.0.0:7072"});
-  EXPECT_THAT(Parse(http), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("--http")));
+  EXPECT_THAT(Parse(http), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                    AllOf(StartsWith("--http-listen: 0.0.0.0:7072"),
+                                          HasSubstr("--scrape-token-file"))));
+  std::vector<const char*> guarded = http;
+  guarded.insert(guarded.end(), {"--scrape-token-file", "/scrape-token"});
+  ASSERT_OK_AND_ASSIGN(const CommandLine safe, Parse(guarded));
+  EXPECT_FALSE(ServesUnencrypted(safe.config));
   http.push_back("--insecure");
   ASSERT_OK_AND_ASSIGN(const CommandLine open, Parse(http));
   EXPECT_TRUE(ServesUnencrypted(open.config));

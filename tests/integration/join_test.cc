@@ -191,6 +191,9 @@ TEST_F(JoinTest, RefusesWhatATokenDoesNotAllow) {
   const ProcessResult expired = Join("late", "late", late);
   EXPECT_EQ(expired.exit_code, 1);
   EXPECT_THAT(expired.err, HasSubstr("expired at"));
+  EXPECT_THAT(
+      Cli({"audit", "--denied", "-o", "json"}).out,
+      AllOf(HasSubstr("EnrollService/Enroll"), HasSubstr("worker late"), HasSubstr("expired at")));
 
   const std::string token = NewToken({"--name-prefix", "gpu-", "--uses", "3"});
   const ProcessResult prefix = Join("cpu-1", "cpu-1", token);

@@ -133,5 +133,53 @@ TEST_F(EnrollServiceTest, RefusedJoinsAreOneKindOfDenial) {
   }
 }
 
+// Each with one message and a row of its own, where they come a minute apart.
+TEST_F(EnrollServiceTest, EachRefusalOfATokenIsOnRecord) {
+  const auto token_with = [&](uint32_t uses, absl::Duration lifetime, const std::string& prefix) {
+    Enroller::TokenWish wish;
+    wish.max_uses = uses;
+    wish.lifetime = lifetime;
+    wish.name_prefix = prefix;
+    wish.user = "anna";
+    const auto made = enroller_->CreateToken(wish);
+    EXPECT_OK(made);
+    return *ParseJoinToken(made->text);
+  };
+  const JoinTokenText short_lived = token_with(1, absl::Minutes(1), "");
+  const JoinTokenText used = token_with(1, absl::Hours(5), "");
+  const JoinTokenText revoked = token_with(1, absl::Hours(5), "");
+  const JoinTokenText gpus = token_with(9, absl::Hours(5), "gpu-");
+  ASSERT_OK(Enroll(used, "gpu-1"));
+  ASSERT_OK(enroller_->RevokeToken(revoked.id));
+  JoinTokenText foreign = gpus;  // of another controller, whose fingerprint nobody compared
+  foreign.id = std::string(foreign.id.size(), 'f');
+  clock_.Advance(absl::Minutes(2));
+  struct Case {
+    JoinTokenText token;
+    std::string name;
+    std::string says;
+  };
+  const std::vector<Case> cases = {{short_lived, "gpu-2", "expired at"},
+                                   {used, "gpu-3", "is used up: 1 of 1"},
+                                   {revoked, "gpu-4", "was revoked"},
+                                   {gpus, "cpu-1", "names begin with `gpu-`, not for cpu-1"},
+                                   {foreign, "gpu-5", "is of another controller"}};
+  for (const Case& each : cases) {
+    EXPECT_THAT(Enroll(each.token, each.name),
+                StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr(each.says)));
+    clock_.Advance(absl::Minutes(2));
+  }
+  std::vector<AuditEntry> rows = Rows();
+  std::erase_if(rows, [](const AuditEntry& row) { return row.outcome == "OK"; });
+  ASSERT_EQ(rows.size(), cases.size());
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const AuditEntry& row = rows[cases.size() - 1 - i];  // newest first
+    EXPECT_EQ(row.method, "EnrollService/Enroll");
+    EXPECT_EQ(row.outcome, "PERMISSION_DENIED");
+    EXPECT_THAT(row.object, HasSubstr("worker " + cases[i].name));
+    EXPECT_THAT(row.detail, HasSubstr(cases[i].says));
+  }
+}
+
 }  // namespace
 }  // namespace muster::controller

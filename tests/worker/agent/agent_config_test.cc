@@ -1,5 +1,7 @@
 #include "worker/agent/agent_config.h"
 
+#include <gmock/gmock.h>
+
 #include <fstream>
 
 #include "tests/support/status_matchers.h"
@@ -10,7 +12,9 @@ namespace {
 
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 absl::StatusOr<AgentCommandLine> Parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "muster-worker");
@@ -121,15 +125,35 @@ TEST(AgentConfig, EachBadValueIsNamed) {
   EXPECT_THAT(Parse({"--controller", "127.0.0.1:1"}), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST(AgentConfig, BeyondLoopbackNeedsInsecure) {
+TEST(AgentConfig, BeyondLoopbackIsRefusedWithTheWayOut) {
   EXPECT_THAT(Parse(Minimal({"--http-listen", "0.0.0.0:1"})),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(StartsWith("--http-listen: 0.0.0.0:1"),
+                             HasSubstr("nothing there would be encrypted"),
+                             HasSubstr("--http-cert and --scrape-token-file"),
+                             HasSubstr("muster-worker join"),
+                             HasSubstr("--insecure if the network itself is trusted"))));
   EXPECT_OK(Parse(Minimal({"--http-listen", "0.0.0.0:1", "--insecure"})));
+  const auto to = [](const char* controller, std::vector<const char*> more) {
+    std::vector<const char*> flags = {"--controller", controller, "--token-file", "/t",
+                                      "--data-dir",   "/d",       "--name",       "w1"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return Parse(flags);
+  };
+  EXPECT_THAT(to("10.0.0.1:7071", {}),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(StartsWith("--controller: 10.0.0.1:7071"),
+                             HasSubstr("nothing there would be encrypted"),
+                             HasSubstr("--tls-ca, --tls-cert and --tls-key"),
+                             HasSubstr("--insecure if the network itself is trusted"))));
+  EXPECT_OK(to("10.0.0.1:7071", {"--insecure"}));
+  EXPECT_OK(to("127.0.0.1:7071", {}));
 }
 
 TEST(AgentConfig, ACertificateReplacesTheTokenAndMayLeaveLoopback) {
   const auto with = [](std::vector<const char*> more) {
-    std::vector<const char*> flags = {"--controller", "10.0.0.1:7071", "--data-dir", "/d", "--name", "w1"};
+    std::vector<const char*> flags = {"--controller", "10.0.0.1:7071", "--data-dir",
+                                      "/d",           "--name",        "w1"};
     flags.insert(flags.end(), more.begin(), more.end());
     return Parse(flags);
   };
