@@ -8,9 +8,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -174,6 +176,72 @@ TEST_F(HttpBeyondLoopbackTest, PrometheusReadsItByTheLinesOfItsConfiguration) {
   prometheus.Wait(absl::Seconds(30));
   agent.Signal(SIGTERM);
   agent.Wait(absl::Seconds(30));
+}
+
+// Nothing starts beyond loopback without TLS, but where somebody takes that on themselves: then the
+// log and a metric say so.
+class WithoutTlsTest : public ::testing::Test {
+ protected:
+  ProcessResult Run(const std::string& program, std::vector<std::string> words) {
+    words.insert(words.begin(), BinDir() + "/" + program);
+    return RunProcess(words, environment_, absl::Minutes(1));
+  }
+  std::string Read(const std::string& path) {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  TempDir dir_;
+  const Environment environment_ = {{"HOME", dir_.path()}, {"PATH", "/usr/bin:/bin"}};
+};
+
+TEST_F(WithoutTlsTest, BeyondLoopbackNothingStartsAndOneLineSaysWhatToDo) {
+  for (const std::string flag : {"--listen", "--worker-listen", "--http-listen"}) {
+    const ProcessResult refused =
+        Run("musterd", {"--data-dir", dir_ / "controller", flag, "0.0.0.0:0"});
+    EXPECT_EQ(refused.exit_code, 2) << flag;
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("musterd: " + flag + ": 0.0.0.0:0"),
+                                   HasSubstr("--tls-cert"), HasSubstr("--insecure")));
+  }
+  const std::vector<std::string> agent = {"--data-dir", dir_ / "agent", "--name",
+                                          "node-1",     "--token-file", dir_ / "token"};
+  for (const auto& [flag, more] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"--controller: 10.0.0.1:7071", {"--controller", "10.0.0.1:7071"}},
+           {"--http-listen: 0.0.0.0:0",
+            {"--controller", "127.0.0.1:7071", "--http-listen", "0.0.0.0:0"}}}) {
+    std::vector<std::string> words = agent;
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult refused = Run("muster-worker", words);
+    EXPECT_EQ(refused.exit_code, 1) << flag;
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("muster-worker: " + flag), HasSubstr("--insecure")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "controller")) << "nothing was made";
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "agent"));
+}
+
+TEST_F(WithoutTlsTest, WhatIsInsecureSaysSo) {
+  Subprocess musterd(
+      {BinDir() + "/musterd", "--data-dir", dir_ / "controller", "--listen", "0.0.0.0:0",
+       "--worker-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--insecure"},
+      environment_, dir_ / "musterd.log");
+  Json endpoints;
+  ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] {
+    endpoints = Json::parse(Read(dir_ / "controller/endpoints.json"), nullptr, false);
+    return endpoints.is_object();
+  })) << Read(dir_ / "musterd.log");
+  const ProcessResult page =
+      RunProcess({"curl", "-sS", "-m", "20",
+                  absl::StrCat("http://", Text(endpoints, "http_address"), "/metrics")},
+                 environment_, absl::Minutes(1));
+  EXPECT_THAT(page.out, HasSubstr("\nmuster_controller_insecure 1\n"));
+  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] {
+    return Read(dir_ / "musterd.log").find("event=insecure") != std::string::npos;
+  }));
+  EXPECT_THAT(Read(dir_ / "musterd.log"),
+              AllOf(HasSubstr("level=warning program=musterd event=insecure"),
+                    HasSubstr("serving beyond loopback without TLS")));
+  musterd.Signal(SIGTERM);
+  EXPECT_TRUE(musterd.Wait(absl::Seconds(30)));
 }
 
 }  // namespace
