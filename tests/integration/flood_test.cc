@@ -65,7 +65,7 @@ Size SizeOfFlood() {
   const char* chaos = ::getenv("MUSTER_CHAOS");
   const bool whole = chaos != nullptr && std::string(chaos) == "whole";
   if (!whole) return {1000, 1000, 500, 1536, 4 * kLease, 0, 1, 300};
-  return {5500, 8500, 500, 20'000, absl::Minutes(1), kWhole, 3, 600};
+  return {5500, 8500, 500, 20'000, absl::Minutes(1), kWhole, 3, 700};
 }
 
 struct Use {
