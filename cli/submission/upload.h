@@ -13,13 +13,15 @@
 namespace muster::cli {
 
 // Sends the archive, where there is one, unless the controller has it; says so on stderr. Tried
-// again while nobody answers, or too many are being sent, and there is time.
-absl::Status SendUpload(const std::optional<PackedFolder>& folder, Session& session);
+// again while nobody answers, or there is no room, and there is time; RESOURCE_EXHAUSTED after
+// that.
+absl::Status SendUpload(const std::optional<PackedFolder>& folder, Session& session,
+                        InterruptGuard* guard = nullptr);
 
 // As SendJob (submission.h), of a job that runs in the folder: a controller that was started anew
 // since SendUpload has forgotten who sent it, and is sent it once more.
 absl::StatusOr<v1::SubmitResponse> SendJobIn(const std::optional<PackedFolder>& folder,
-                                             const v1::SubmitRequest& request, Session& session,
+                                             v1::SubmitRequest request, Session& session,
                                              InterruptGuard* guard = nullptr);
 
 }  // namespace muster::cli

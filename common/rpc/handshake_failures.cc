@@ -1,6 +1,7 @@
 #include "common/rpc/handshake_failures.h"
 
 #include <grpc/support/log.h>
+#include <stdlib.h>
 
 #include <set>
 #include <utility>
@@ -27,10 +28,17 @@ Listeners& AllListeners() {
   return *listeners;
 }
 
+// Somebody wants to see gRPC's lines; NONE is what our programs say themselves.
+bool IsVerbosityChosen() {
+  const char* verbosity = ::getenv("GRPC_VERBOSITY");
+  return verbosity != nullptr && absl::string_view(verbosity) != "NONE";
+}
+
 void TakeLine(gpr_log_func_args* line) {
   const absl::string_view reason = HandshakeFailureIn(line->message);
   if (reason.empty()) {
-    Log(LogLevel::kDebug, "grpc", {{"file", line->file}, {"message", line->message}});
+    static const LogLevel level = IsVerbosityChosen() ? LogLevel::kInfo : LogLevel::kDebug;
+    Log(level, "grpc", {{"file", line->file}, {"message", line->message}});
     return;
   }
   Listeners& listeners = AllListeners();
@@ -48,7 +56,7 @@ absl::string_view HandshakeFailureIn(absl::string_view line) {
 
 HandshakeFailures::HandshakeFailures(std::function<void(absl::string_view reason)> hear)
     : hear_(std::move(hear)) {
-  ::gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
+  if (!IsVerbosityChosen()) ::gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   ::gpr_set_log_function(&TakeLine);
   Listeners& listeners = AllListeners();
   MutexLock lock(listeners.mutex);

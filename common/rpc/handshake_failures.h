@@ -8,7 +8,8 @@
 namespace muster {
 
 // Hears of them in OpenSSL's words ("certificate verify failed") for as long as it lives; of those
-// that this process begins as a client, too. gRPC's other lines then go to our log, as debug lines.
+// that this process begins as a client, too. gRPC's other lines go to our log, as debug lines
+// unless GRPC_VERBOSITY asks for them.
 class HandshakeFailures {
  public:
   // `hear` is called on gRPC's threads, one call at a time, and calls nothing of gRPC's.

@@ -81,8 +81,9 @@ void DescribeOptions(CLI::App& app, AgentConfig& config) {
       ->type_name("FILE");
   app.add_option("--http-key", config.http_key, "PEM file: the private key of --http-cert")
       ->type_name("FILE");
-  app.add_option("--scrape-token-file", config.scrape_token_file,
-                 "File with the token that this port wants beyond loopback, mode 0600")
+  app.add_option(
+         "--scrape-token-file", config.scrape_token_file,
+         "File with the token that this port wants beyond loopback, which others cannot read")
       ->type_name("FILE");
   app.add_option("--trainer", config.trainer,
                  "The trainer's program; default: muster-trainer beside this one")

@@ -62,6 +62,7 @@ absl::Status ForEachJobsCheckpoints(
   request.set_project(wanted.project);
   request.set_page_size(kJobsAPage);
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
+  uint64_t asked = 0;
   do {
     MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse page,
                             client->Call(&Jobs::ListJobs, request, session.timeout()));
@@ -69,8 +70,11 @@ absl::Status ForEachJobsCheckpoints(
       if (!wanted.owner.empty() && job.owner() != wanted.owner) continue;
       v1::JobRef ref;
       ref.set_id(job.id());
-      MUSTER_ASSIGN_OR_RETURN(Checkpoints checkpoints, ListCheckpoints(ref, session));
-      take(job, std::move(checkpoints));
+      if (++asked % kJobsAPage == 0) session.Say(absl::StrCat("looked at ", asked, " jobs"));
+      absl::StatusOr<Checkpoints> checkpoints = ListCheckpoints(ref, session);
+      if (absl::IsNotFound(checkpoints.status())) continue;  // forgotten meanwhile
+      MUSTER_RETURN_IF_ERROR(checkpoints.status());
+      take(job, *std::move(checkpoints));
     }
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());

@@ -22,7 +22,8 @@ struct JobsWanted {
   std::vector<v1::JobState> states;  // empty: all
   std::string project, owner;        // empty: any
 };
-// Calls `take` with each such job that musterd has in memory and its checkpoints, newest first.
+// Calls `take` with each such job, archived ones too, and its checkpoints, newest first. One call a
+// job: says now and then how far it is.
 absl::Status ForEachJobsCheckpoints(
     const JobsWanted& wanted, Session& session,
     const std::function<void(const v1::JobSummary& job, Checkpoints checkpoints)>& take);

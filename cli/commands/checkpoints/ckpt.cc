@@ -81,7 +81,7 @@ void AddCheckpointList(CLI::App* parent, Session& session, Verb& verb) {
   const auto list = std::make_shared<ListRequest>();
   const auto wanted = std::make_shared<JobsWanted>();
   CLI::Option* of_job =
-      command->add_option("JOB", *job, "its id or name; none: all that have not left memory");
+      command->add_option("JOB", *job, "its id or name; none: all jobs, archived ones too");
   command->add_option("--project", wanted->project, "only of jobs of this project")
       ->excludes(of_job);
   command->add_option("--owner", wanted->owner, "only of jobs of this user")->excludes(of_job);

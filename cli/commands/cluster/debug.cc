@@ -1,4 +1,6 @@
 // `muster debug bundle`: what a report of a fault needs, in one file, without secrets.
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -7,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -38,14 +39,20 @@ struct BundleFlags {
   std::string config_dir = "/etc/muster";
 };
 
-// "key: value" where the key says that the value is a secret, and does not name the file of one.
-bool HasSecret(absl::string_view line) {
-  const std::string key = absl::AsciiStrToLower(line.substr(0, line.find(':')));
-  if (absl::EndsWith(key, "-file") || absl::EndsWith(key, "-key")) return false;
-  for (const char* word : {"secret", "token", "password", "credential"}) {
-    if (absl::StrContains(key, word)) return true;
+// A line of a configuration with its value only where that is a path, an address, a number or a
+// name, under a key that does not speak of a secret. Comments, lists and programs' words are left
+// out.
+std::string ShownLine(absl::string_view line) {
+  static const LazyRE2 kPlain = {"(\\s*[a-z0-9-]+:) *(\"?[A-Za-z0-9._:/-]{0,200}\"?)(?: +#.*)?"};
+  static const LazyRE2 kSecret = {"secret|token|password|credential|key"};
+  static const LazyRE2 kNamesAFile = {"\\s*([a-z-]+-file|tls-key|http-key):"};
+  if (absl::StripAsciiWhitespace(line).empty()) return "";
+  std::string key, value;
+  if (!RE2::FullMatch(re2::StringPiece(line.data(), line.size()), *kPlain, &key, &value)) {
+    return absl::StrCat(line.substr(0, line.find_first_not_of(' ')), "[hidden]");
   }
-  return false;
+  if (RE2::PartialMatch(key, *kSecret) && !RE2::FullMatch(key, *kNamesAFile)) value = "[hidden]";
+  return absl::StrCat(key, value.empty() ? "" : " ", value);
 }
 
 class Bundling {
@@ -200,8 +207,7 @@ class Bundling {
       }
       std::string shown;
       for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
-        absl::StrAppend(&shown, HasSecret(line) ? line.substr(0, line.find(':')) : line,
-                        HasSecret(line) ? ": [hidden]" : "", "\n");
+        absl::StrAppend(&shown, ShownLine(line), "\n");
       }
       archive_.Add(absl::StrCat("config/", name), shown);
     }

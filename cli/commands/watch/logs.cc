@@ -205,7 +205,7 @@ void AddLogs(CLI::App& app, Session& session, Verb& verb) {
   command
       ->add_option("--since", flags->since,
                    "only lines written since: how long ago (2h), or a time (2026-11-22T10:00:00Z); "
-                   "by the worker's clock, to about a second")
+                   "by the worker's clock, about a second late")
       ->type_name("TIME");
   command->add_option("--until", flags->until, "only lines written before: likewise")
       ->type_name("TIME")

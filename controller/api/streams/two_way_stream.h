@@ -72,7 +72,8 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch
       // An error at the end waits for who does not read, but not for long.
       const absl::Duration most =
           status_.ok() ? UnreadPatience() : std::min(UnreadPatience(), kErrorPatience);
-      const bool unread = writing_ && (!allowed.ok() || now - write_began_ > most);
+      const absl::Duration since = status_.ok() ? write_began_ : std::max(write_began_, failed_at_);
+      const bool unread = writing_ && (!allowed.ok() || now - since > most);
       const absl::Duration patience = PatienceLocked();
       const bool waits = reading_ && !ended_ && !OwesLocked();
       const bool silent = waits && now - read_began_ > patience;
@@ -121,6 +122,7 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch
   void EndLocked(const absl::Status& status) MUSTER_REQUIRES(mutex_) {
     if (finished_) return;
     ended_ = true;
+    if (status_.ok() && !status.ok()) failed_at_ = gate_.Now();
     if (status_.ok()) status_ = status;
     if (!status.ok()) DropWaitingLocked();
   }
@@ -203,6 +205,7 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch
   bool cancelling_ MUSTER_GUARDED_BY(mutex_) = false;    // by CheckDeadline
   absl::Duration read_began_ MUSTER_GUARDED_BY(mutex_);  // since boot, as the next
   absl::Duration write_began_ MUSTER_GUARDED_BY(mutex_);
+  absl::Duration failed_at_ MUSTER_GUARDED_BY(mutex_);  // when status_ became an error
   absl::Status status_ MUSTER_GUARDED_BY(mutex_);
 };
 

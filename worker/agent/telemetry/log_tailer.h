@@ -1,9 +1,9 @@
 // Carries what one rank wrote to stdout and stderr from its files into the spool, by offset: each
 // byte once, whole lines where possible. A record has the time of its file's last write
-// (base/rank_files.h), which is that of its last line, or up to a second before; its first lines
-// may be older. The spool's marks say where to go on, also for a new agent. Of a stream that grows
-// beyond a bound only the end is still taken, when the rank is over, and its file is emptied now
-// and then, so that it cannot fill the disk.
+// (base/rank_files.h) when it was read: its lines were written by then, about a second before as a
+// rule, longer where the agent was held up. The spool's marks say where to go on, also for a new
+// agent. Of a stream that grows beyond a bound only the end is still taken, when the rank is over,
+// and its file is emptied now and then, so that it cannot fill the disk.
 //
 // The files lie where their rank may write: a link, a FIFO or a folder that it put there is passed
 // over, and followed nowhere. One thread.

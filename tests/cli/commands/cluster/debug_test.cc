@@ -62,7 +62,9 @@ TEST_F(DebugTest, ABundleHasTheStatesAndTheLogsAndNoSecrets) {
   std::filesystem::create_directories(config);
   std::ofstream(config + "/musterd.yaml")
       << "listen: 0.0.0.0:7070\ntls-key: /etc/muster/tls/k.pem\n"
-      << "scrape-token-file: /s\nsome-token: hunter2hunter2\n";
+      << "scrape-token-file: /s\nsome-token: hunter2hunter2\n"
+      << "  scale-command: [/bin/scale, --api, hunter2]\n"
+      << "container-options:\n  - --env=KEY=hunter2\n# hunter2\napi-key: hunter2\n";
   const CliResult result = run_({"debug", "bundle", "--out", out_, "--config-dir", config});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, out_ + "\n");
@@ -76,7 +78,9 @@ TEST_F(DebugTest, ABundleHasTheStatesAndTheLogsAndNoSecrets) {
   EXPECT_THAT(all, AllOf(HasSubstr("began with [hidden]"), HasSubstr("\"API_KEY\": \"[hidden]\""),
                          HasSubstr("\"python\""), HasSubstr("\"version\": \"9.9.9\""),
                          HasSubstr("listen: 0.0.0.0:7070\ntls-key: /etc/muster/tls/k.pem\n"
-                                   "scrape-token-file: /s\nsome-token: [hidden]\n")));
+                                   "scrape-token-file: /s\nsome-token: [hidden]\n"
+                                   "  [hidden]\ncontainer-options:\n  [hidden]\n"
+                                   "[hidden]\napi-key: [hidden]\n")));
   EXPECT_THAT(all, AllOf(Not(HasSubstr("l0cal-token")), Not(HasSubstr("hunter2"))));
 }
 
