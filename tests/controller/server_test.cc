@@ -193,6 +193,17 @@ class ServerTest : public ::testing::Test {
     stub_ = v1::JobService::NewStub(channel_);
   }
   void Prepare(grpc::ClientContext& context) { AddToken(context, token_); }
+  // The answer to a call of JobService.
+  template <typename Request, typename Response>
+  Response Ask(grpc::Status (v1::JobService::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                            Response*),
+               const Request& request) {
+    grpc::ClientContext context;
+    Prepare(context);
+    Response response;
+    EXPECT_OK(FromGrpc((stub_.get()->*method)(&context, request, &response)));
+    return response;
+  }
 
   static v1::SubmitRequest SubmitOf(const std::string& key) {
     v1::SubmitRequest request;
@@ -718,13 +729,9 @@ TEST_F(TlsServerTest, AWorkersKeyOpensNothingOfAnothers) {
   w1.Report(RankEventOf(fence, v1::RankEvent::STARTED));
   w1.Report(RankEventOf(fence, v1::RankEvent::RUNNING));
   const auto shown = [&] {
-    grpc::ClientContext context;
-    Prepare(context);
     v1::GetJobRequest request;
     request.mutable_job()->set_id(job);
-    v1::GetJobResponse response;
-    EXPECT_OK(FromGrpc(stub_->GetJob(&context, request, &response)));
-    return response;
+    return Ask(&v1::JobService::Stub::GetJob, request);
   };
   ASSERT_EQ(shown().summary().state(), v1::RUNNING);
   const int attempts = shown().attempts_size();
@@ -815,20 +822,12 @@ TEST_F(TlsServerTest, AWorkersKeyOpensNothingOfAnothers) {
   EXPECT_EQ(after.attempts_size(), attempts);
   EXPECT_EQ(after.summary().step(), 0);
   EXPECT_EQ(after.summary().restarts(), 0u);
-  grpc::ClientContext checkpoints_context;
-  Prepare(checkpoints_context);
   v1::ListCheckpointsRequest list;
   list.mutable_job()->set_id(job);
-  v1::ListCheckpointsResponse checkpoints;
-  ASSERT_OK(FromGrpc(stub_->ListCheckpoints(&checkpoints_context, list, &checkpoints)));
-  EXPECT_EQ(checkpoints.checkpoints_size(), 0);
-  grpc::ClientContext metrics_context;
-  Prepare(metrics_context);
+  EXPECT_EQ(Ask(&v1::JobService::Stub::ListCheckpoints, list).checkpoints_size(), 0);
   v1::QueryMetricsRequest query;
   query.mutable_job()->set_id(job);
-  v1::QueryMetricsResponse points;
-  ASSERT_OK(FromGrpc(stub_->QueryMetrics(&metrics_context, query, &points)));
-  EXPECT_EQ(points.points_size(), 0);
+  EXPECT_EQ(Ask(&v1::JobService::Stub::QueryMetrics, query).points_size(), 0);
   grpc::ClientContext logs_context;
   Prepare(logs_context);
   v1::StreamLogsRequest logs;

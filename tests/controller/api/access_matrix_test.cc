@@ -16,10 +16,10 @@
 #include "controller/api/enroll_service.h"
 #include "controller/api/page_service.h"
 #include "controller/api/upload_service.h"
-#include "controller/setup/setup_command.h"
 #include "muster/v1/access_service.pb.h"
 #include "muster/v1/exec_service.pb.h"
 #include "tests/controller/api/api_fixture.h"
+#include "tests/controller/api/initialised_enroller.h"
 #include "tests/support/declared_services.h"
 #include "tests/support/subprocess.h"
 
@@ -106,13 +106,7 @@ class AccessMatrixTest : public ApiFixture {
 class EveryServiceTest : public AccessMatrixTest {
  protected:
   void RegisterMore(grpc::ServerBuilder& builder) override {
-    const std::string folder = dir_ / "controller";
-    const char* argv[] = {"musterd", "init", "--data-dir", folder.c_str()};
-    ASSERT_OK(RunSetupCommand(4, argv, PosixFileSystem(), clock_.Now()));
-    EnrollerOptions options;
-    options.data_dir = folder;
-    options.tls = {folder + "/tls/ca.pem", folder + "/tls/server.pem", folder + "/tls/server.key"};
-    ASSERT_OK_AND_ASSIGN(enroller_, Enroller::Open(options, PosixFileSystem(), clock_));
+    ASSERT_OK_AND_ASSIGN(enroller_, OpenEnrollerIn(dir_ / "controller", clock_));
     enroll_thread_ = std::make_unique<EnrollThread>(*enroller_);
     enroll_ =
         std::make_unique<EnrollService>(*enroll_thread_, *gate_, clock_, EnrollServiceOptions());

@@ -14,7 +14,7 @@
 #include "common/protocol/join_token.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_map.h"
-#include "controller/setup/setup_command.h"
+#include "tests/controller/api/initialised_enroller.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -27,13 +27,7 @@ using ::testing::HasSubstr;
 class EnrollServiceTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const std::string folder = dir_ / "controller";
-    const char* argv[] = {"musterd", "init", "--data-dir", folder.c_str()};
-    ASSERT_OK(RunSetupCommand(4, argv, PosixFileSystem(), clock_.Now()));
-    EnrollerOptions options;
-    options.data_dir = folder;
-    options.tls = {folder + "/tls/ca.pem", folder + "/tls/server.pem", folder + "/tls/server.key"};
-    ASSERT_OK_AND_ASSIGN(enroller_, Enroller::Open(options, PosixFileSystem(), clock_));
+    ASSERT_OK_AND_ASSIGN(enroller_, OpenEnrollerIn(dir_ / "controller", clock_));
     ASSERT_OK_AND_ASSIGN(access_,
                          AccessControl::Open({.path = dir_ / "access.db"}, "secret", clock_));
     gate_ = std::make_unique<CallGate>("secret", families_, clock_, RateLimit(), StreamPatience(),
