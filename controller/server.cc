@@ -207,7 +207,7 @@ absl::Status Server::OpenUploads() {
   agent_uploads_ = std::make_unique<UploadService>(
       *upload_thread_, *worker_gate_, UploadService::Side::kAgents, nullptr,
       [this](const PeerNames& agent, const std::string& sha256) {
-        absl::Status status = CheckRunsJobOf(*engine_->snapshot(), agent, sha256);
+        absl::Status status = CheckWorkerMayFetch(*engine_->snapshot(), agent, sha256);
         if (!status.ok()) {
           const std::string workers = agent.has_value() ? absl::StrJoin(*agent, " or ") : "";
           worker_gate_->RecordRefusedAgent("UploadService/Fetch", absl::StrCat("worker ", workers),
@@ -302,17 +302,16 @@ absl::Status Server::OpenPorts() {
   if (tls_ != nullptr) {
     check_certificate = [this](absl::string_view certificate) {
       const absl::Status status = enroller_->CheckCertificate(certificate);
-      worker_gate_->RecordRefusedWorker("the certificate of an agent", status);
+      worker_gate_->RecordRefusedAgent("WorkerService/Control", "the certificate of an agent",
+                                       status);
       return status;
     };
-  }
-  if (tls_ != nullptr) {
     // Others are of who speaks no TLS, or does not trust us.
     handshake_failures_ = std::make_unique<HandshakeFailures>([this](absl::string_view reason) {
       if (reason == kBadCertificate || reason == kNoCertificate) {
-        worker_gate_->RecordRefusedWorker(
-            "a TLS handshake", absl::UnauthenticatedError(
-                                   absl::StrCat("the workers' port took no connection: ", reason)));
+        worker_gate_->RecordRefusedAgent("WorkerService/Control", "a TLS handshake",
+                                         absl::UnauthenticatedError(absl::StrCat(
+                                             "the workers' port took no connection: ", reason)));
       }
     });
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace muster::controller {
@@ -15,9 +14,8 @@ bool IsOfUnknownCaller(const AuditEntry& entry) { return entry.is_denial() && en
 // of unknown callers whatever they ask for, but agents' apart from people's.
 std::string KindOf(const AuditEntry& entry) {
   std::vector<const std::string*> parts = {&entry.outcome, &entry.user, &entry.token_name};
-  static const std::string kAgents = "WorkerService";
-  if (IsOfUnknownCaller(entry) && absl::StartsWith(entry.method, kAgents))
-    parts.push_back(&kAgents);
+  static const std::string kAgents = "agents";
+  if (entry.by_agent) parts.push_back(&kAgents);
   if (!IsOfUnknownCaller(entry)) parts.insert(parts.end(), {&entry.method, &entry.project});
   if (!entry.is_denial()) parts.push_back(&entry.object);
   std::string kind;

@@ -22,6 +22,8 @@ struct AuditEntry {
   uint64_t count = 1;
   std::string detail;
 
+  bool by_agent = false;  // a refused agent's, whose user nobody knows; is not stored
+
   bool is_denial() const { return outcome != "OK"; }
 };
 

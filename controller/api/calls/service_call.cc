@@ -198,28 +198,31 @@ void CallGate::RecordJoin(const std::string& object, const absl::Status& outcome
                   std::move(done));
 }
 
-void CallGate::RecordRefusedWorker(const std::string& object, const absl::Status& outcome) {
-  RecordRefusedAgent("WorkerService/Control", object, outcome);
-}
-
 void CallGate::RecordRefusedAgent(absl::string_view method, const std::string& object,
                                   const absl::Status& outcome) {
   if (!absl::IsPermissionDenied(outcome) && !absl::IsUnauthenticated(outcome)) return;
-  RecordDenial(nullptr, method, "", object, outcome);
+  AuditEntry entry = DenialOf(nullptr, method, "", object, outcome);
+  entry.by_agent = true;
+  if (access_ != nullptr) access_->RecordDenial(std::move(entry));
+}
+
+AuditEntry CallGate::DenialOf(const Principal* caller, absl::string_view method,
+                              const std::string& project, const std::string& object,
+                              const absl::Status& denied) const {
+  return {.time = clock_.Now(),
+          .user = caller == nullptr ? "" : caller->user,
+          .token_name = caller == nullptr ? "" : caller->token_name,
+          .method = std::string(method),
+          .project = project,
+          .object = object,
+          .outcome = absl::StatusCodeToString(denied.code()),
+          .detail = std::string(denied.message())};
 }
 
 void CallGate::RecordDenial(const Principal* caller, absl::string_view method,
                             const std::string& project, const std::string& object,
                             const absl::Status& denied) {
-  if (access_ == nullptr) return;
-  access_->RecordDenial({.time = clock_.Now(),
-                         .user = caller == nullptr ? "" : caller->user,
-                         .token_name = caller == nullptr ? "" : caller->token_name,
-                         .method = std::string(method),
-                         .project = project,
-                         .object = object,
-                         .outcome = absl::StatusCodeToString(denied.code()),
-                         .detail = std::string(denied.message())});
+  if (access_ != nullptr) access_->RecordDenial(DenialOf(caller, method, project, object, denied));
 }
 
 absl::Status CallGate::CheckCaller(const grpc::ServerContextBase& context) const {

@@ -107,10 +107,8 @@ class CallGate {
   // join is on record, and at once where it was refused.
   void RecordJoin(const std::string& object, const absl::Status& outcome,
                   std::function<void()> done);
-  // An agent was refused for the certificate that it shows: a denial, of nobody. Another outcome is
-  // none.
-  void RecordRefusedWorker(const std::string& object, const absl::Status& outcome);
-  // The same of a call that it made, or of what it asks for there.
+  // An agent was refused: for its certificate, its name, or what it asks for. Nothing is recorded
+  // unless the outcome is UNAUTHENTICATED or PERMISSION_DENIED.
   void RecordRefusedAgent(absl::string_view method, const std::string& object,
                           const absl::Status& outcome);
   // Of what the caller asks; without a record.
@@ -139,6 +137,8 @@ class CallGate {
   absl::Status CheckCaller(const grpc::ServerContextBase& context) const;
   absl::StatusOr<std::shared_ptr<const Principal>> Authenticate(
       absl::string_view authorization, std::shared_ptr<const Principal>* known) const;
+  AuditEntry DenialOf(const Principal* caller, absl::string_view method, const std::string& project,
+                      const std::string& object, const absl::Status& denied) const;
   void RecordDenial(const Principal* caller, absl::string_view method, const std::string& project,
                     const std::string& object, const absl::Status& denied);
   std::string BucketOf(const grpc::ServerContextBase& context) const;

@@ -19,8 +19,8 @@ bool ReadsJobOf(const CallGate& gate, const Caller& caller, const Snapshot& snap
   return found;
 }
 
-absl::Status CheckRunsJobOf(const Snapshot& snapshot, const PeerNames& agent,
-                            const std::string& sha256) {
+absl::Status CheckWorkerMayFetch(const Snapshot& snapshot, const PeerNames& agent,
+                                 const std::string& sha256) {
   if (!agent.has_value()) return absl::OkStatus();
   const auto is_here = [&](const Rank& rank) {
     return std::find(agent->begin(), agent->end(), rank.worker) != agent->end();
@@ -31,9 +31,10 @@ absl::Status CheckRunsJobOf(const Snapshot& snapshot, const PeerNames& agent,
     found = std::any_of(job.current->ranks.begin(), job.current->ranks.end(), is_here);
   });
   if (found) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("upload ", absl::CHexEscape(sha256.substr(0, 64)),
-                                                  ": no job that runs in it has a rank on worker ",
-                                                  absl::StrJoin(*agent, " or "), " now"));
+  return absl::PermissionDeniedError(
+      absl::StrCat("upload ", absl::CHexEscape(sha256.substr(0, 64)),
+                   ": the newest attempt of no job that runs in it has a rank on worker ",
+                   absl::StrJoin(*agent, " or ")));
 }
 
 }  // namespace muster::controller

@@ -23,10 +23,10 @@ bool ReadsJobOf(const CallGate& gate, const Caller& caller, const Snapshot& snap
 using MayFetchUpload =
     std::function<absl::Status(const PeerNames& agent, const std::string& sha256)>;
 
-// Whether the last attempt of a job that runs in it has a rank on a worker of these names: agents
-// fetch for the ranks that they are to start, so that the attempt is in the snapshot by then, and
-// stays there until all of them have confirmed its end. True of who shows no certificate.
-absl::Status CheckRunsJobOf(const Snapshot& snapshot, const PeerNames& agent,
-                            const std::string& sha256);
+// OK: the newest attempt of a job that runs in it, live or ended, has a rank on a worker of these
+// names. Agents fetch for the ranks that they are to start, whose attempt is in the snapshot by
+// then. PERMISSION_DENIED otherwise. OK also of who shows no certificate: there is no TLS then.
+absl::Status CheckWorkerMayFetch(const Snapshot& snapshot, const PeerNames& agent,
+                                 const std::string& sha256);
 
 }  // namespace muster::controller

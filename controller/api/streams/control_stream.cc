@@ -61,8 +61,9 @@ absl::Status ControlStream::Take(v1::WorkerMessage& message) {
   if (!std::exchange(said_hello_, true)) {
     absl::Status status = HandleHello(message);
     if (!status.ok()) {
-      gate_.RecordRefusedWorker(absl::StrCat("worker ", CutUtf8(message.hello().worker_name(), 64)),
-                                status);
+      gate_.RecordRefusedAgent("WorkerService/Control",
+                               absl::StrCat("worker ", CutUtf8(message.hello().worker_name(), 64)),
+                               status);
       Log(LogLevel::kWarning, "hello_refused",
           {{"worker", CutUtf8(message.hello().worker_name(), 64)}, {"error", status.ToString()}});
     }

@@ -84,6 +84,23 @@ TEST(AuditFoldTest, UnknownCallersAreOneKindAndTakeNoRowsOfOthers) {
   EXPECT_LE(rows, 2 * 60u + 1);
 }
 
+// A worker that is refused each minute, whatever it asks for, hides no machine that may not join.
+TEST(AuditFoldTest, RefusedAgentsAreAKindOfTheirOwn) {
+  AuditFold fold;
+  const absl::Duration now = absl::Hours(1);
+  const auto refused = [&](const char* method, bool by_agent) {
+    return fold.Add({.method = method, .outcome = "PERMISSION_DENIED", .by_agent = by_agent}, now);
+  };
+  EXPECT_TRUE(refused("UploadService/Fetch", true).has_value());
+  EXPECT_FALSE(refused("WorkerService/Control", true).has_value());
+  EXPECT_TRUE(refused("EnrollService/Enroll", false).has_value());
+  EXPECT_FALSE(refused("EnrollService/Enroll", false).has_value());
+  const auto due = fold.TakeDue(now + absl::Minutes(1), absl::UnixEpoch());
+  ASSERT_EQ(due.size(), 2u);
+  EXPECT_EQ(due[0].count, 1u);
+  EXPECT_EQ(due[1].method, "EnrollService/Enroll");
+}
+
 // A loop of `muster hold` and `muster release`: neither fills the record.
 TEST(AuditFoldTest, EqualChangesOfAMinuteAreTwoRows) {
   AuditFold fold;

@@ -170,7 +170,6 @@ TEST_F(EveryServiceTest, EveryMethodByEveryRole) {
       EXPECT_THAT(gate_->CheckPersonHeaders(path, ""), Not(IsOk())) << method;
     }
   }
-  EXPECT_EQ(cells % 5, 0);
   EXPECT_GT(cells, 5 * 50);
   // Those that no person may call: agents do on their own port, and a machine that joins.
   EXPECT_THAT(for_agents,
