@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "common/base/version.h"
 #include "common/os/sha256.h"
@@ -19,6 +20,7 @@
 #include "common/rpc/token.h"
 #include "common/rpc/token_file.h"
 #include "muster/v1/access_service.grpc.pb.h"
+#include "muster/v1/exec_service.grpc.pb.h"
 #include "muster/v1/job_service.grpc.pb.h"
 #include "muster/v1/upload_service.grpc.pb.h"
 #include "muster/v1/worker_service.grpc.pb.h"
@@ -637,12 +639,15 @@ class CertifiedAgent {
     }
     return FromGrpc(stream->Finish());
   }
-  absl::Status AttachExec(const std::string& session) {
+  // Names the session, says `output`, and waits for the end.
+  absl::Status AttachExec(const std::string& session, const v1::ExecOutput& output) {
     grpc::ClientContext context;
     const auto stream = stub_->Exec(&context);
     v1::ExecOutput first;
     first.set_session(session);
     stream->Write(first);
+    stream->Write(output);
+    stream->WritesDone();
     v1::ExecInput input;
     while (stream->Read(&input)) {
     }
@@ -680,93 +685,123 @@ v1::WorkerMessage RankEventOf(const v1::Fence& fence, v1::RankEvent::Kind kind) 
   return message;
 }
 
-// What a worker may say and ask for with its own certificate of a rank that lives on another.
-TEST_F(TlsServerTest, AWorkersKeyOpensNothingOfAnothers) {
-  channel_ = MakeChannel({.address = server_->grpc_address(), .tls = ca_only_});
-  stub_ = v1::JobService::NewStub(channel_);
-  const auto hash_of = [](const std::string& text) {
-    Sha256 hash;
-    hash.Update(text);
-    return hash.FinishHex();
-  };
-  const std::string upload = hash_of("the folder");
-  {
+std::string HashOf(const std::string& text) {
+  Sha256 hash;
+  hash.Update(text);
+  return hash.FinishHex();
+}
+
+// What a worker may say and ask for with its own certificate of a rank that lives on another: w1
+// has the rank of a job that runs in an uploaded folder, and w2 lies.
+class OtherWorkersKeyTest : public TlsServerTest {
+ protected:
+  void SetUp() override {
+    TlsServerTest::SetUp();
+    channel_ = MakeChannel({.address = server_->grpc_address(), .tls = ca_only_});
+    stub_ = v1::JobService::NewStub(channel_);
+    Upload("the folder");
+    w1_.emplace(server_->worker_address(), certificates_.OfWorker("w1"), "w1");
+    Submit();
+    start_ = w1_->Await(&v1::ControllerMessage::has_start_ranks).start_ranks();
+    ASSERT_EQ(fence().job_id(), job_);
+  }
+
+  // A worker that comes later: what is given out before is w1's.
+  CertifiedAgent MakeW2() {
+    return {server_->worker_address(), certificates_.OfWorker("w2"), "w2"};
+  }
+  const v1::Fence& fence() const { return start_.fence(); }
+  // What was given out so, taken or refused.
+  v1::WorkerMessage AckOf(const std::string& refusal = "") const {
+    v1::WorkerMessage ack;
+    ack.mutable_assignment_ack()->set_outbox_seq(start_.outbox_seq());
+    ack.mutable_assignment_ack()->set_refusal(refusal);
+    return ack;
+  }
+  void RunRank() {
+    w1_->Send(AckOf());
+    w1_->Report(RankEventOf(fence(), v1::RankEvent::STARTED));
+    w1_->Report(RankEventOf(fence(), v1::RankEvent::RUNNING));
+    ASSERT_EQ(Shown().summary().state(), v1::RUNNING);
+  }
+  v1::WorkerMessage CheckpointEventOf(v1::CheckpointEvent::Kind kind) const {
+    v1::WorkerMessage report;
+    v1::CheckpointEvent* event = report.mutable_checkpoint_event();
+    *event->mutable_fence() = fence();
+    event->set_kind(kind);
+    event->set_step(40);
+    event->set_path(start_.checkpoint_root() + "/step-40.a1.g1.x");
+    event->set_manifest_sha256(std::string(64, 'a'));
+    return report;
+  }
+  v1::GetJobResponse Shown() {
+    v1::GetJobRequest request;
+    request.mutable_job()->set_id(job_);
+    return Ask(&v1::JobService::Stub::GetJob, request);
+  }
+  v1::ListCheckpointsResponse Checkpoints() {
+    v1::ListCheckpointsRequest request;
+    request.mutable_job()->set_id(job_);
+    return Ask(&v1::JobService::Stub::ListCheckpoints, request);
+  }
+  std::string Log() {
+    grpc::ClientContext context;
+    Prepare(context);
+    v1::StreamLogsRequest request;
+    request.mutable_job()->set_id(job_);
+    const auto reader = stub_->StreamLogs(&context, request);
+    std::string all;
+    v1::StreamLogsResponse text;
+    while (reader->Read(&text)) all += text.text();
+    return all;
+  }
+
+  uint64_t job_ = 0;
+  std::optional<CertifiedAgent> w1_;
+  v1::StartRanks start_;
+
+ private:
+  void Upload(const std::string& folder) {
     grpc::ClientContext context;
     Prepare(context);
     v1::UploadResponse stored;
     const auto stream = v1::UploadService::NewStub(channel_)->Upload(&context, &stored);
     v1::UploadRequest request;
-    request.set_sha256(upload);
-    request.set_bytes(10);
-    request.set_data("the folder");
+    request.set_sha256(HashOf(folder));
+    request.set_bytes(folder.size());
+    request.set_data(folder);
     ASSERT_TRUE(stream->Write(request));
     stream->WritesDone();
     ASSERT_OK(FromGrpc(stream->Finish()));
   }
-  CertifiedAgent w1(server_->worker_address(), certificates_.OfWorker("w1"), "w1");
-  v1::SubmitRequest submit = SubmitOf("key");
-  submit.mutable_spec()->clear_train();
-  submit.mutable_spec()->mutable_command()->add_argv("true");
-  submit.mutable_spec()->mutable_command()->set_upload(upload);
-  grpc::ClientContext submit_context;
-  Prepare(submit_context);
-  v1::SubmitResponse submitted;
-  ASSERT_OK(FromGrpc(stub_->Submit(&submit_context, submit, &submitted)));
-  const uint64_t job = submitted.job_id();
-  const v1::StartRanks start = w1.Await(&v1::ControllerMessage::has_start_ranks).start_ranks();
-  const v1::Fence fence = start.fence();
-  ASSERT_EQ(fence.job_id(), job);
-  EXPECT_OK(w1.Fetch(upload)) << "before the assignment is taken, as an agent does";
+  void Submit() {
+    v1::SubmitRequest submit = SubmitOf("key");
+    submit.mutable_spec()->clear_train();
+    submit.mutable_spec()->mutable_command()->add_argv("true");
+    submit.mutable_spec()->mutable_command()->set_upload(HashOf("the folder"));
+    grpc::ClientContext context;
+    Prepare(context);
+    v1::SubmitResponse submitted;
+    ASSERT_OK(FromGrpc(stub_->Submit(&context, submit, &submitted)));
+    job_ = submitted.job_id();
+  }
+};
 
-  CertifiedAgent w2(server_->worker_address(), certificates_.OfWorker("w2"), "w2");
-  // What was given to w1, refused in its place: then the rank would be placed anew.
-  v1::WorkerMessage ack;
-  ack.mutable_assignment_ack()->set_outbox_seq(start.outbox_seq());
-  ack.mutable_assignment_ack()->set_refusal("no");
-  w2.Send(ack);
-  ack.mutable_assignment_ack()->clear_refusal();
-  w1.Send(ack);
-  w1.Report(RankEventOf(fence, v1::RankEvent::STARTED));
-  w1.Report(RankEventOf(fence, v1::RankEvent::RUNNING));
-  const auto shown = [&] {
-    v1::GetJobRequest request;
-    request.mutable_job()->set_id(job);
-    return Ask(&v1::JobService::Stub::GetJob, request);
-  };
-  ASSERT_EQ(shown().summary().state(), v1::RUNNING);
-  const int attempts = shown().attempts_size();
-
+TEST_F(OtherWorkersKeyTest, NothingItReportsOfTheRankCounts) {
+  CertifiedAgent w2 = MakeW2();
+  w2.Send(AckOf("no"));  // then the rank would be placed anew
+  RunRank();
+  const int attempts = Shown().attempts_size();
   for (const v1::RankEvent::Kind kind : {v1::RankEvent::STARTED, v1::RankEvent::RUNNING,
                                          v1::RankEvent::UNKILLABLE, v1::RankEvent::EXITED}) {
-    v1::WorkerMessage report = RankEventOf(fence, kind);
+    v1::WorkerMessage report = RankEventOf(fence(), kind);
     w2.Report(report);
     report.mutable_rank_event()->set_succeeded(true);
     w2.Report(report);
   }
-  for (const v1::CheckpointEvent::Kind kind :
-       {v1::CheckpointEvent::BEGIN, v1::CheckpointEvent::COMMIT, v1::CheckpointEvent::FAILED,
-        v1::CheckpointEvent::CORRUPT, v1::CheckpointEvent::UNREAD}) {
-    v1::WorkerMessage report;
-    v1::CheckpointEvent* event = report.mutable_checkpoint_event();
-    *event->mutable_fence() = fence;
-    event->set_kind(kind);
-    event->set_step(40);
-    event->set_path(start.checkpoint_root() + "/step-40.a1.g1.x");
-    event->set_manifest_sha256(std::string(64, 'a'));
-    w2.Report(report);
-  }
-  v1::WorkerMessage verified;
-  verified.mutable_verify_result()->set_outbox_seq(start.outbox_seq());
-  verified.mutable_verify_result()->set_checkpoint_id(1);
-  w2.Report(verified);
-  v1::WorkerMessage deleted;
-  deleted.mutable_delete_result()->set_outbox_seq(start.outbox_seq());
-  deleted.mutable_delete_result()->set_checkpoint_id(1);
-  deleted.mutable_delete_result()->set_ok(true);
-  w2.Report(deleted);
   for (int op = v1::StoreRequest::SET; op <= v1::StoreRequest::COUNT; ++op) {
     v1::WorkerMessage store;
-    *store.mutable_store_request()->mutable_fence() = fence;
+    *store.mutable_store_request()->mutable_fence() = fence();
     store.mutable_store_request()->set_op(static_cast<v1::StoreRequest::Op>(op));
     store.mutable_store_request()->add_keys("port");
     w2.Send(store);
@@ -778,69 +813,129 @@ TEST_F(TlsServerTest, AWorkersKeyOpensNothingOfAnothers) {
   v1::WorkerMessage beat;
   beat.mutable_heartbeat()->set_seq(1000);
   v1::RankStatus* status = beat.mutable_heartbeat()->add_ranks();
-  *status->mutable_fence() = fence;
+  *status->mutable_fence() = fence();
   status->set_step(77);
   w2.Send(beat);
   while (w2.Await(&v1::ControllerMessage::has_heartbeat_ack).heartbeat_ack().seq() < 1000) {
   }
-  v1::BulkBatch batch;
-  v1::MetricRecord* record = batch.add_metrics();
-  record->set_job_id(job);
-  record->set_attempt(fence.attempt());
-  record->set_generation(fence.generation());
-  record->set_seq(1);
-  v1::MetricPoint* point = record->add_points();
-  point->set_name("loss");
-  point->set_step(1);
-  point->set_value(0.25);
-  v1::LogRecord* log = batch.add_logs();
-  log->set_job_id(job);
-  log->set_attempt(fence.attempt());
-  log->set_generation(fence.generation());
-  log->set_text("a lie\n");
-  w2.SendBulk(batch);
-  EXPECT_THAT(w2.AttachExec(std::string(16, 's')), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(w2.Fetch(upload),
-              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("on worker w2")));
-  EXPECT_THAT(w2.Fetch(hash_of("what is not there")), StatusIs(absl::StatusCode::kPermissionDenied))
-      << "nor does it hear what is there";
-
-  v1::ListAuditRequest audit;
-  audit.set_denied(true);
-  v1::ListAuditResponse denials;
-  grpc::ClientContext audit_context;
-  Prepare(audit_context);
-  ASSERT_OK(
-      FromGrpc(v1::AccessService::NewStub(channel_)->ListAudit(&audit_context, audit, &denials)));
-  EXPECT_THAT(denials.DebugString(),
-              AllOf(HasSubstr("UploadService/Fetch"), HasSubstr("on worker w2")));
-
-  // Nothing of it counts, and w1 goes on.
-  EXPECT_OK(w1.Fetch(upload));
-  const v1::GetJobResponse after = shown();
+  const v1::GetJobResponse after = Shown();
   EXPECT_EQ(after.summary().state(), v1::RUNNING);
   EXPECT_EQ(after.attempts_size(), attempts);
   EXPECT_EQ(after.summary().step(), 0);
   EXPECT_EQ(after.summary().restarts(), 0u);
-  v1::ListCheckpointsRequest list;
-  list.mutable_job()->set_id(job);
-  EXPECT_EQ(Ask(&v1::JobService::Stub::ListCheckpoints, list).checkpoints_size(), 0);
-  v1::QueryMetricsRequest query;
-  query.mutable_job()->set_id(job);
-  EXPECT_EQ(Ask(&v1::JobService::Stub::QueryMetrics, query).points_size(), 0);
-  grpc::ClientContext logs_context;
-  Prepare(logs_context);
-  v1::StreamLogsRequest logs;
-  logs.mutable_job()->set_id(job);
-  v1::StreamLogsResponse text;
-  std::string all;
-  const auto reader = stub_->StreamLogs(&logs_context, logs);
-  while (reader->Read(&text)) all += text.text();
-  EXPECT_EQ(all, "");
-  v1::WorkerMessage ended = RankEventOf(fence, v1::RankEvent::EXITED);
+  v1::WorkerMessage ended = RankEventOf(fence(), v1::RankEvent::EXITED);
   ended.mutable_rank_event()->set_succeeded(true);
-  w1.Report(ended);
-  EXPECT_EQ(shown().summary().state(), v1::SUCCEEDED);
+  w1_->Report(ended);
+  EXPECT_EQ(Shown().summary().state(), v1::SUCCEEDED);
+}
+
+// w1 sends the same after it, which counts.
+TEST_F(OtherWorkersKeyTest, NoMetricAndNoLineOfTheRankIsStored) {
+  RunRank();
+  CertifiedAgent w2 = MakeW2();
+  const auto batch_of = [&](const std::string& text) {
+    v1::BulkBatch batch;
+    v1::MetricRecord* record = batch.add_metrics();
+    record->set_job_id(job_);
+    record->set_attempt(fence().attempt());
+    record->set_generation(fence().generation());
+    record->set_seq(1);
+    v1::MetricPoint* point = record->add_points();
+    point->set_name("loss");
+    point->set_step(1);
+    point->set_value(0.25);
+    v1::LogRecord* log = batch.add_logs();
+    log->set_job_id(job_);
+    log->set_attempt(fence().attempt());
+    log->set_generation(fence().generation());
+    log->set_text(text);
+    return batch;
+  };
+  v1::QueryMetricsRequest query;
+  query.mutable_job()->set_id(job_);
+  w2.SendBulk(batch_of("a lie\n"));
+  EXPECT_EQ(Ask(&v1::JobService::Stub::QueryMetrics, query).points_size(), 0);
+  EXPECT_EQ(Log(), "");
+  w1_->SendBulk(batch_of("the truth\n"));
+  EXPECT_EQ(Ask(&v1::JobService::Stub::QueryMetrics, query).points_size(), 1);
+  EXPECT_EQ(Log(), "the truth\n");
+}
+
+TEST_F(OtherWorkersKeyTest, NoCheckpointIsCommittedVerifiedOrDeletedByIt) {
+  RunRank();
+  w1_->Report(CheckpointEventOf(v1::CheckpointEvent::BEGIN));
+  w1_->Report(CheckpointEventOf(v1::CheckpointEvent::COMMIT));
+  const v1::VerifyCheckpoint asked =
+      w1_->Await(&v1::ControllerMessage::has_verify_checkpoint).verify_checkpoint();
+  ASSERT_EQ(Checkpoints().checkpoints_size(), 1);
+  const std::string committed = Checkpoints().checkpoints(0).ShortDebugString();
+
+  CertifiedAgent w2 = MakeW2();
+  for (const v1::CheckpointEvent::Kind kind :
+       {v1::CheckpointEvent::BEGIN, v1::CheckpointEvent::COMMIT, v1::CheckpointEvent::FAILED,
+        v1::CheckpointEvent::CORRUPT, v1::CheckpointEvent::UNREAD}) {
+    v1::WorkerMessage report = CheckpointEventOf(kind);
+    w2.Report(report);
+    report.mutable_checkpoint_event()->set_path(start_.checkpoint_root() + "/step-41.a1.g1.y");
+    w2.Report(report);
+  }
+  v1::WorkerMessage verified;
+  verified.mutable_verify_result()->set_outbox_seq(asked.outbox_seq());
+  verified.mutable_verify_result()->set_checkpoint_id(asked.checkpoint_id());
+  w2.Report(verified);
+  v1::WorkerMessage deleted;
+  deleted.mutable_delete_result()->set_outbox_seq(asked.outbox_seq());
+  deleted.mutable_delete_result()->set_checkpoint_id(asked.checkpoint_id());
+  deleted.mutable_delete_result()->set_ok(true);
+  w2.Report(deleted);
+  ASSERT_EQ(Checkpoints().checkpoints_size(), 1);
+  EXPECT_EQ(Checkpoints().checkpoints(0).ShortDebugString(), committed);
+
+  verified.mutable_verify_result()->set_ok(true);
+  w1_->Report(verified);
+  EXPECT_NE(Checkpoints().checkpoints(0).ShortDebugString(), committed);
+}
+
+TEST_F(OtherWorkersKeyTest, AProgramOfMusterExecIsNotHandedToIt) {
+  RunRank();
+  CertifiedAgent w2 = MakeW2();
+  grpc::ClientContext context;
+  Prepare(context);
+  const auto person = v1::ExecService::NewStub(channel_)->Exec(&context);
+  v1::ExecRequest request;
+  request.mutable_start()->mutable_job()->set_id(job_);
+  request.mutable_start()->add_argv("true");
+  ASSERT_TRUE(person->Write(request));
+  const std::string session =
+      w1_->Await(&v1::ControllerMessage::has_start_exec).start_exec().session();
+  v1::ExecOutput lie;
+  lie.set_stdout("a lie");
+  EXPECT_THAT(w2.AttachExec(session, lie), StatusIs(absl::StatusCode::kPermissionDenied));
+  lie.mutable_end()->set_exit_code(7);
+  EXPECT_OK(w1_->AttachExec(session, lie));
+  v1::ExecOutput output;
+  ASSERT_TRUE(person->Read(&output));
+  EXPECT_EQ(output.end().exit_code(), 7) << output.ShortDebugString();
+}
+
+TEST_F(OtherWorkersKeyTest, TheFolderOfTheJobIsNotGivenToIt) {
+  const std::string upload = HashOf("the folder");
+  EXPECT_OK(w1_->Fetch(upload)) << "before the assignment is taken, as an agent does";
+  CertifiedAgent w2 = MakeW2();
+  EXPECT_THAT(w2.Fetch(upload),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("on worker w2")));
+  EXPECT_THAT(w2.Fetch(HashOf("what is not there")), StatusIs(absl::StatusCode::kPermissionDenied))
+      << "nor does it hear what is there";
+  v1::ListAuditRequest audit;
+  audit.set_denied(true);
+  v1::ListAuditResponse denials;
+  grpc::ClientContext context;
+  Prepare(context);
+  ASSERT_OK(FromGrpc(v1::AccessService::NewStub(channel_)->ListAudit(&context, audit, &denials)));
+  EXPECT_THAT(denials.DebugString(),
+              AllOf(HasSubstr("UploadService/Fetch"), HasSubstr("on worker w2")));
+  RunRank();
+  EXPECT_OK(w1_->Fetch(upload));
 }
 
 }  // namespace
