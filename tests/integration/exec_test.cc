@@ -1,8 +1,12 @@
 // `muster exec` on a real Muster: a program beside a rank, in its environment, with pipes or a
 // terminal; it ends with whoever goes first.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <iterator>
@@ -13,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/unique_fd.h"
 #include "tests/support/cluster.h"
 
 namespace muster::testing {
@@ -176,6 +181,45 @@ TEST_F(ExecWalk, WhatCannotRunIsSaid) {
   EXPECT_EQ(cluster_.Cli({"exec", "base", "--rank", "7", "--", "true"}).exit_code, 2);
   EXPECT_EQ(cluster_.Cli({"exec", "base"}).exit_code, 2);
   EXPECT_EQ(cluster_.Cli({"exec", "nobody", "--", "true"}).exit_code, 3);
+}
+
+// Where agents can make no cgroups, as in pods: no file system of them is mounted. Last: the mount
+// namespace stays.
+class ExecWithoutCgroups : public ExecWalk {
+ protected:
+  void SetUp() override {
+    if (::unshare(CLONE_NEWNS) != 0) GTEST_SKIP() << "needs root, for a mount namespace";
+    ASSERT_EQ(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+    std::ifstream mounts("/proc/self/mounts");
+    std::string device, place, type, rest;
+    while (mounts >> device >> place >> type && std::getline(mounts, rest)) {
+      if (type != "cgroup2") continue;
+      ASSERT_EQ(::umount2(place.c_str(), MNT_DETACH), 0) << place;
+    }
+    ExecWalk::SetUp();
+  }
+  void TearDown() override {
+    if (!IsSkipped()) ExecWalk::TearDown();
+  }
+};
+
+// What it writes waits for the person, and its rank's end does not.
+TEST_F(ExecWithoutCgroups, EndsWithItsRankAlsoWhileNobodyReads) {
+  const std::string unread = cluster_.Path("unread");
+  ASSERT_EQ(::mkfifo(unread.c_str(), 0600), 0);
+  const UniqueFd reader(::open(unread.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  Subprocess exec({"/bin/bash", "-c",
+                   absl::StrCat("exec ", BinDir(), "/muster exec base -- sh -c 'yes & echo $$ > ",
+                                cluster_.Path("pid"), "; exec sleep 1000' > ", unread)},
+                  cluster_.environment(), cluster_.Path("exec.log"));
+  const ProcessId program = Waiter();
+  // Until nothing between the two takes more.
+  absl::SleepFor(absl::Seconds(3));
+  ASSERT_EQ(cluster_.Cli({"cancel", "base"}).exit_code, 0);
+  EXPECT_EQ(cluster_.WaitForEnd(1), "CANCELLED");
+  EXPECT_FALSE(IsAlive(program)) << "the rank's place is another's by now";
+  exec.Signal(SIGKILL);
+  EXPECT_TRUE(exec.Wait(kPatience));
 }
 
 }  // namespace

@@ -240,6 +240,8 @@ void ClientExecStream::OnOutput(v1::ExecOutput output) {
     MutexLock lock(state_);
     told_end_ = true;
   }
+  // Its place is another's now: a person may take long to read the rest.
+  if (is_end) sessions_.Close(session_);
   Enqueue(std::move(output));
   if (is_end) Close(absl::OkStatus());
 }

@@ -89,6 +89,7 @@ v1::ExecEnd ExecCall::RunProgram() {
   end.set_exit_code(exit.code);
   end.set_signal(exit.signal);
   program->StopInput();
+  rank_->unfinished.reset();
   return end;
 }
 

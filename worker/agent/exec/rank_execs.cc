@@ -1,5 +1,8 @@
 #include "worker/agent/exec/rank_execs.h"
 
+#include <fcntl.h>
+#include <poll.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +20,28 @@ RankExecs::RankExecs(EventLoop& loop, Supervisor& supervisor,
       threads_(loop.mailbox(), 2 * kMaxExecs) {}
 
 RankExecs::~RankExecs() {
-  for (const auto& [session, running] : *running_) running.call->Cancel();
+  for (const auto& [session, running] : *running_) {
+    if (running.rank_end.valid()) loop_.Unwatch(running.rank_end.get());
+    running.call->Cancel();
+  }
+}
+
+void RankExecs::FollowRankEnd(Running& running) {
+  if (!running.rank_end.valid()) return;
+  const int fd = running.rank_end.get();
+  loop_.Watch(fd, POLLIN, [this, &running, fd](short) {
+    loop_.Unwatch(fd);
+    running.rank_end.Reset();
+    loop_.After(kEndPatience, [weak = std::weak_ptr(running.call)] {
+      if (const auto late = weak.lock()) late->Cancel();
+    });
+  });
+}
+
+void RankExecs::Forget(const std::string& session) {
+  const auto found = running_->find(session);
+  if (found->second.rank_end.valid()) loop_.Unwatch(found->second.rank_end.get());
+  running_->erase(found);
 }
 
 absl::StatusOr<RankExecContext> RankExecs::ContextOf(const v1::StartExec& start, bool leaving) {
@@ -40,17 +64,23 @@ void RankExecs::Start(const v1::StartExec& start, bool leaving) {
   absl::StatusOr<RankExecContext> context = ContextOf(start, leaving);
   std::shared_ptr<RankCgroup> cgroup =
       context.ok() ? std::exchange(context->cgroup, nullptr) : nullptr;
+  UniqueFd rank_end(context.ok() ? ::fcntl(context->rank_end.get(), F_DUPFD_CLOEXEC, 0) : -1);
   const auto call = std::make_shared<ExecCall>(stub_, token_, start, std::move(context));
-  running_->emplace(session, Running{call, std::move(cgroup)});
+  Running& running =
+      running_->emplace(session, Running{call, std::move(cgroup), std::move(rank_end)})
+          .first->second;
+  FollowRankEnd(running);
   loop_.After(kStartPatience, [weak = std::weak_ptr(call)] {
     if (const auto late = weak.lock()) late->GiveUpStart();
   });
-  threads_.Enqueue([call, session, all = std::weak_ptr(running_)]() -> SideThreads::Completion {
-    call->Run();
-    return [session, all] {
-      if (const auto running = all.lock()) running->erase(session);
-    };
-  });
+  // Where all of them are gone, so is this.
+  threads_.Enqueue(
+      [this, call, session, all = std::weak_ptr(running_)]() -> SideThreads::Completion {
+        call->Run();
+        return [this, session, all] {
+          if (all.lock() != nullptr) Forget(session);
+        };
+      });
   threads_.Enqueue([call]() -> SideThreads::Completion {
     call->TakeInput();
     return nullptr;

@@ -22,6 +22,9 @@ class RankExecs {
   // where some hang.
   static constexpr size_t kMaxExecs = 20;
   static constexpr absl::Duration kStartPatience = absl::Seconds(30);
+  // After its rank's end a program is ended within two seconds, and the person hears of it. A
+  // person who does not read what it writes holds the call until it is cancelled.
+  static constexpr absl::Duration kEndPatience = absl::Seconds(10);
 
   // `loop` and `supervisor` outlive it. `allowed`: --allow-commands.
   RankExecs(EventLoop& loop, Supervisor& supervisor, const std::shared_ptr<grpc::Channel>& channel,
@@ -39,9 +42,13 @@ class RankExecs {
   struct Running {
     std::shared_ptr<ExecCall> call;
     std::shared_ptr<RankCgroup> cgroup;
+    UniqueFd rank_end;  // as RankExecContext's; watched, unless it is invalid
   };
   using AllRunning = std::map<std::string, Running>;  // by session
 
+  // Cancels the call some time after its rank's end.
+  void FollowRankEnd(Running& running);
+  void Forget(const std::string& session);
   absl::StatusOr<RankExecContext> ContextOf(const v1::StartExec& start, bool leaving);
 
   EventLoop& loop_;

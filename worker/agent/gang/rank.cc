@@ -555,6 +555,10 @@ absl::StatusOr<RankExecContext> Rank::ExecContext(bool terminal,
   if (!context.rank_end.valid()) {
     return absl::ResourceExhaustedError("the agent has no file descriptor left");
   }
+  const auto unfinished = std::make_shared<char>();
+  std::erase_if(execs_, [](const auto& other) { return other.expired(); });
+  execs_.push_back(unfinished);
+  context.unfinished = unfinished;
   std::erase_if(exec_cgroups_, [](const auto& other) { return other.expired(); });
   if (cgroup != nullptr) exec_cgroups_.push_back(cgroup);
   context.cgroup = std::move(cgroup);
@@ -570,15 +574,21 @@ bool Rank::HoldsCgroups() const {
   return holds;
 }
 
+bool Rank::HasExecs() const {
+  return std::any_of(execs_.begin(), execs_.end(),
+                     [](const auto& exec) { return !exec.expired(); });
+}
+
 bool Rank::Owns(pid_t process) const {
   if (plan_.cgroup != nullptr && IsInCgroup(process, plan_.cgroup->name())) return true;
   return BelongsTo(process, process_->pid(), plan_.folder);
 }
 
 std::vector<ProcessId> Rank::FindRemains() {
-  // What it left is an orphan, or descends from one; most ranks leave nothing.
+  // What it left is an orphan, or descends from one; most ranks leave nothing. A program of `muster
+  // exec` is the child of another thread.
   const std::optional<std::vector<pid_t>> orphans = deps_.children.ReapOrphans();
-  if (orphans.has_value() && orphans->empty() && !HoldsCgroups()) return {};
+  if (orphans.has_value() && orphans->empty() && !HoldsCgroups() && !HasExecs()) return {};
   std::vector<ProcessId> remains = FindProcesses(process_->pid(), plan_.folder);
   if (!orphans.has_value()) return remains;
   // One that carries nothing of anybody's is of a rank that has ended: a living one keeps its own,

@@ -20,6 +20,8 @@ struct RankExecContext {
   std::vector<std::string> runtime_words;
   std::shared_ptr<RankCgroup> cgroup;  // null: the agent's; goes on the loop, after the program
   UniqueFd rank_end;                   // readable when the rank's process has ended
+  // Held until the program is over: until then the rank looks for it when it is cleared.
+  std::shared_ptr<const void> unfinished;
 };
 
 }  // namespace muster::worker

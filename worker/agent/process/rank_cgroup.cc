@@ -267,7 +267,10 @@ absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(uint64_t memory_li
   if (memory_limit == 0 && !spare_->folders.empty()) {
     CgroupFolder spare = std::move(spare_->folders.back());
     spare_->folders.pop_back();
-    MUSTER_RETURN_IF_ERROR(LimitProcesses(spare, processes));
+    if (const absl::Status limited = LimitProcesses(spare, processes); !limited.ok()) {
+      ::rmdir(spare.path.c_str());
+      return limited;
+    }
     return wrap(std::move(spare));
   }
   // Never one that is there: it was an earlier agent's, which was killed and kills what begins in
@@ -288,7 +291,10 @@ absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(uint64_t memory_li
     ::rmdir(path.c_str());
     return failure;
   }
-  MUSTER_RETURN_IF_ERROR(LimitProcesses(made, processes));
+  if (const absl::Status limited = LimitProcesses(made, processes); !limited.ok()) {
+    ::rmdir(path.c_str());
+    return limited;
+  }
   std::unique_ptr<RankCgroup> cgroup = wrap(std::move(made));
   if (memory_limit == 0) return cgroup;
   MUSTER_RETURN_IF_ERROR(Write(path + "/memory.max", absl::StrCat(memory_limit)));

@@ -203,6 +203,23 @@ TEST_F(ExecSessionsTest, WhatAPersonDoesNotReadStopsTheProgramOnly) {
   EXPECT_OK(agent->Finish());
 }
 
+// The place of a program that has ended is free, however long the person takes to read the rest.
+TEST_F(ExecSessionsTest, AProgramThatHasEndedHoldsNoPlace) {
+  const auto person = Ask(Start());
+  const std::string session = link_->Next()->session;
+  const auto agent = Attach(session);
+  for (int i = 0; i < 7; ++i) agent->Say(std::string(64 << 10, 'x'));
+  agent->End(0);
+  EXPECT_TRUE(WaitUntil(
+      kAWhile, [&] { return Attach(session)->Finish().code() == absl::StatusCode::kNotFound; }));
+  size_t bytes = 0;
+  v1::ExecOutput output;
+  while (person->stream->Read(&output)) bytes += output.stdout().size();
+  EXPECT_OK(FromGrpc(person->stream->Finish()));
+  EXPECT_EQ(bytes, size_t{7} * (64 << 10));
+  EXPECT_OK(agent->Finish());
+}
+
 TEST_F(ExecSessionsTest, TheEndOfEitherCallIsThatOfTheOther) {
   auto person = Ask(Start());
   auto agent = Attach(link_->Next()->session);
