@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/rpc/status_map.h"
@@ -138,15 +139,26 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse>
       : upload_thread_(upload_thread),
         gate_(gate),
         context_(context),
-        archive_(upload_thread.store(), std::move(sha256)) {
+        sha256_(std::move(sha256)),
+        archive_(upload_thread.store(), sha256_) {
     gate_.StreamOpened("FetchUpload");
   }
 
-  void Begin(const absl::Status& allowed) {
+  // `may_fetch` may be null.
+  void Begin(const absl::Status& allowed, const MayFetchUpload& may_fetch) {
     if (!allowed.ok()) return End(allowed);
-    upload_thread_.Enqueue([this] {
+    const PeerNames agent = PeerNamesOf(context_);
+    place_ = upload_thread_.fetch_shares().Take(absl::StrCat(
+        agent.has_value() ? absl::StrJoin(*agent, " ") : "", "@", HostOfPeer(context_.peer())));
+    if (place_ == nullptr) {
+      return End(absl::ResourceExhaustedError(
+          absl::StrCat("fetch: ", UploadThread::kMostFetches, " of this agent's are under way")));
+    }
+    upload_thread_.Enqueue([this, agent, &may_fetch] {
       upload_thread_.Watch(*this);
-      Next();
+      began_ = upload_thread_.Now();
+      const absl::Status may = may_fetch == nullptr ? absl::OkStatus() : may_fetch(agent, sha256_);
+      may.ok() ? Next() : End(may);
     });
   }
 
@@ -174,9 +186,12 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse>
   }
   // A status would wait behind the piece that is not read.
   void CheckDeadline(absl::Duration now) override {
-    if (writing_ && now - write_began_ > upload_thread_.patience().piece) context_.TryCancel();
+    const UploadPatience& patience = upload_thread_.patience();
+    const bool is_late = now - write_began_ > patience.piece || now - began_ > patience.whole;
+    if (writing_ && is_late) context_.TryCancel();
   }
   void End(const absl::Status& status) {
+    place_.reset();
     code_ = status.code();
     Finish(ToGrpc(status));
   }
@@ -184,7 +199,10 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse>
   UploadThread& upload_thread_;
   CallGate& gate_;
   grpc::CallbackServerContext& context_;
+  const std::string sha256_;
+  CallerShares::Place place_;
   UploadStore::Outgoing archive_;
+  absl::Duration began_;
   absl::Duration write_began_;
   std::atomic<bool> writing_ = false;  // a write is under way
   v1::FetchUploadResponse message_;
@@ -272,11 +290,7 @@ grpc::ServerReadReactor<v1::UploadRequest>* UploadService::Upload(
 grpc::ServerWriteReactor<v1::FetchUploadResponse>* UploadService::Fetch(
     grpc::CallbackServerContext* context, const v1::FetchUploadRequest* request) {
   auto* call = new FetchCall(upload_thread_, gate_, *context, request->sha256());
-  absl::Status allowed = Allow(*context, Side::kAgents, "Fetch").status();
-  if (allowed.ok() && may_fetch_ != nullptr) {
-    allowed = may_fetch_(PeerNamesOf(*context), request->sha256());
-  }
-  call->Begin(allowed);
+  call->Begin(Allow(*context, Side::kAgents, "Fetch").status(), may_fetch_);
   return call;
 }
 

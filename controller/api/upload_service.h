@@ -19,8 +19,8 @@
 
 namespace muster::controller {
 
-// How long an upload may take: from one piece to the next, and all of it. 64 MiB at 0.6 Mbit/s take
-// a quarter of an hour.
+// How long an upload or a fetch may take: from one piece to the next, and all of it. 64 MiB at 0.6
+// Mbit/s take a quarter of an hour.
 struct UploadPatience {
   absl::Duration piece = absl::Seconds(30);
   absl::Duration whole = absl::Minutes(15);
@@ -36,6 +36,9 @@ class UploadThread {
     virtual void CheckDeadline(absl::Duration now) = 0;  // since boot
   };
 
+  // Fetches of one agent that are under way: by its certificate and its address.
+  static constexpr size_t kMostFetches = 32;
+
   // Both references outlive the thread.
   UploadThread(UploadStore& store, Clock& clock, UploadPatience patience = {});
   // Requires that no call is under way.
@@ -46,6 +49,7 @@ class UploadThread {
   UploadStore& store() { return store_; }
   const UploadPatience& patience() const { return patience_; }
   CallerShares& shares() { return shares_; }  // of uploads that are under way
+  CallerShares& fetch_shares() { return fetch_shares_; }
   absl::Duration Now() const { return clock_.SinceBoot(); }
   void Enqueue(std::function<void()> work) MUSTER_EXCLUDES(mutex_);
   // On the thread; until Forget.
@@ -60,6 +64,7 @@ class UploadThread {
   Clock& clock_;
   const UploadPatience patience_;
   CallerShares shares_{UploadStore::kMaxIncoming / 4};
+  CallerShares fetch_shares_{kMostFetches};
   std::set<Timed*> timed_;  // of the thread, as is the next
   absl::Duration checked_at_;
   Mutex mutex_;
@@ -73,8 +78,8 @@ class UploadService final : public v1::UploadService::CallbackService {
  public:
   enum class Side { kPeople, kAgents };
   // Both references outlive the service. Without `may_use` everybody may use what is there, without
-  // `may_fetch` every agent may fetch it; the one is asked for people, the other for agents, on any
-  // thread.
+  // `may_fetch` every agent may fetch it; the one is asked for people, on any thread, the other for
+  // agents, on the upload thread.
   UploadService(UploadThread& upload_thread, CallGate& gate, Side side,
                 MayUseUpload may_use = nullptr, MayFetchUpload may_fetch = nullptr)
       : upload_thread_(upload_thread),

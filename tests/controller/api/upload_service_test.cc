@@ -172,6 +172,35 @@ TEST_F(UploadServiceTest, AClientThatGoesAwayLeavesNothing) {
   ASSERT_OK(Upload(HashOf("abc"), 3, {"abc"}));
 }
 
+// Else one worker's key could take the controller's memory.
+TEST_F(UploadServiceTest, AnAgentHasABoundedNumberOfFetchesUnderWay) {
+  const std::string bytes(1 << 20, 'x');
+  ASSERT_OK(Upload(HashOf(bytes), bytes.size(), {bytes}));
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto stub = v1::UploadService::NewStub(
+      grpc::CreateCustomChannel(addresses_[1], grpc::InsecureChannelCredentials(), arguments));
+  struct Unread {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<v1::FetchUploadResponse>> stream;
+  };
+  std::vector<std::unique_ptr<Unread>> unread;
+  v1::FetchUploadRequest request;
+  request.set_sha256(HashOf(bytes));
+  for (size_t i = 0; i < UploadThread::kMostFetches; ++i) {
+    unread.push_back(std::make_unique<Unread>());
+    AddToken(unread.back()->context, kToken);
+    unread.back()->stream = stub->Fetch(&unread.back()->context, request);
+    v1::FetchUploadResponse piece;
+    ASSERT_TRUE(unread.back()->stream->Read(&piece));
+  }
+  EXPECT_THAT(Fetch(agents(), HashOf(bytes)),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       ::testing::HasSubstr("32 of this agent's are under way")));
+  for (const auto& one : unread) one->context.TryCancel();
+  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] { return Fetch(agents(), HashOf(bytes)).ok(); }));
+}
+
 class SlowUploadTest : public UploadServiceTest {
  protected:
   SlowUploadTest() { patience_ = {.piece = absl::Seconds(1), .whole = absl::Seconds(4)}; }

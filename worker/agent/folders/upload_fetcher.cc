@@ -43,8 +43,10 @@ absl::StatusOr<std::string> UploadFetcher::Fetch(const std::string& sha256,
     absl::StatusOr<std::string> archive = FetchOnce(sha256, stop, on_piece);
     // CANCELLED, but not by `stop`: the controller stopped, or gave up on an agent that did not
     // read for a while.
-    const bool may_pass =
-        absl::IsUnavailable(archive.status()) || absl::IsCancelled(archive.status());
+    // RESOURCE_EXHAUSTED: too many calls, or fetches, of this agent's.
+    const absl::Status& status = archive.status();
+    const bool may_pass = absl::IsUnavailable(status) || absl::IsCancelled(status) ||
+                          absl::IsResourceExhausted(status);
     MutexLock lock(mutex);
     if (!may_pass || stop.stop_requested() || i == kTries || deadline.over()) return archive;
     stopped.WaitFor(mutex, kRetryPause);
