@@ -237,6 +237,7 @@ absl::Status Server::OpenEnrollment(std::function<void(const absl::Status&)> on_
 }
 
 void Server::OpenBackups() {
+  BackupMaker::RemoveStaging(PosixFileSystem(), config_.data_dir);
   if (!config_.backup_dir.empty()) {
     BackupMaker::Sources sources;
     sources.copy_databases = [this](const std::string& folder) {
@@ -246,12 +247,12 @@ void Server::OpenBackups() {
       return enroll_thread_->CopyTo(folder + "/enrollment.db");
     };
     sources.term = [this] { return term(); };
-    sources.uploads = [this] {
-      std::vector<std::string> live;
+    sources.uploads = [this](absl::Duration ended_within) {
+      std::vector<std::string> hashes;
       for (const auto& [hash, ago] : ReferredUploads()) {
-        if (ago == absl::ZeroDuration()) live.push_back(hash);
+        if (ago <= ended_within) hashes.push_back(hash);
       }
-      return live;
+      return hashes;
     };
     backups_ = std::make_unique<BackupMaker>(BackupMaker::Options{.data_dir = config_.data_dir,
                                                                   .backup_dir = config_.backup_dir,

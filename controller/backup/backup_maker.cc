@@ -34,8 +34,7 @@ BackupMaker::BackupMaker(Options options, Sources sources, FileSystem& fs, Clock
 BackupMaker::~BackupMaker() { Stop(); }
 
 void BackupMaker::Start() {
-  RemoveStaging();  // of a life that ended while it copied
-  FindNewest();
+  RemoveStaging(fs_, options_.data_dir);
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -119,6 +118,7 @@ void BackupMaker::FindNewest() {
 }
 
 void BackupMaker::Run() {
+  FindNewest();
   while (true) {
     {
       MutexLock lock(mutex_);
@@ -138,6 +138,7 @@ void BackupMaker::Run() {
       Log(LogLevel::kError, "backup_failed", {{"error", made.status().ToString()}});
     }
     Asking asked;
+    std::optional<Made> newest;
     {
       MutexLock lock(mutex_);
       asked.swap(in_progress_);
@@ -146,19 +147,18 @@ void BackupMaker::Run() {
       const bool by_itself = options_.every > absl::ZeroDuration();
       const absl::Duration wait = made.ok() ? options_.every : std::min(options_.every, kRetry);
       due_ = by_itself ? clock_.SinceBoot() + wait : absl::InfiniteDuration();
+      newest = newest_;
     }
-    if (made.ok()) RemoveOld(*made);
+    // There may be no room as fewer are to be kept now.
+    const bool makes_room = absl::IsResourceExhausted(made.status());
+    if (newest.has_value() && (made.ok() || makes_room)) RemoveOld(*newest);
     for (const auto& done : asked) done(made);
   }
 }
 
 absl::StatusOr<BackupMaker::Made> BackupMaker::Make() {
   const absl::Duration began = clock_.SinceBoot();
-  MUSTER_ASSIGN_OR_RETURN(const bool is_there, fs_.Exists(options_.backup_dir));
-  if (!is_there) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(options_.backup_dir, ": is not there; mount it, or make it (mode 0700)"));
-  }
+  MUSTER_RETURN_IF_ERROR(CheckFolder());
   BackupManifest manifest;
   manifest.version = options_.version;
   manifest.term = sources_.term();
@@ -166,7 +166,7 @@ absl::StatusOr<BackupMaker::Made> BackupMaker::Make() {
   const std::string partial = absl::StrCat(options_.backup_dir, "/", kPartialPrefix, name);
   const std::string folder = absl::StrCat(options_.backup_dir, "/", name);
   absl::Status status = fs_.MakeDirectories(partial);
-  if (status.ok()) status = Fill(partial, manifest);
+  if (status.ok()) status = Fill(partial, began, manifest);
   manifest.finished = clock_.Now();
   manifest.took = clock_.SinceBoot() - began;
   if (status.ok()) status = WriteManifest(fs_, partial, manifest);
@@ -180,11 +180,28 @@ absl::StatusOr<BackupMaker::Made> BackupMaker::Make() {
   return Made{folder, std::move(manifest)};
 }
 
-absl::Status BackupMaker::Fill(const std::string& folder, BackupManifest& manifest) {
+// Not when musterd starts: to look at a mount whose server is away may take for ever.
+absl::Status BackupMaker::CheckFolder() const {
+  MUSTER_ASSIGN_OR_RETURN(const bool is_there, fs_.Exists(options_.backup_dir));
+  if (!is_there) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options_.backup_dir, ": is not there; mount it, or make it (mode 0700)"));
+  }
+  std::error_code error;
+  const std::string data = std::filesystem::canonical(options_.data_dir, error).string() + "/";
+  const std::string backups = std::filesystem::canonical(options_.backup_dir, error).string() + "/";
+  if (error || !absl::StartsWith(backups, data)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(options_.backup_dir, ": leads into the data folder, ", options_.data_dir,
+                   ", and backups would be lost with it; choose a folder on another disk"));
+}
+
+absl::Status BackupMaker::Fill(const std::string& folder, absl::Duration began,
+                               BackupManifest& manifest) {
   const absl::Status copied = CopyDatabases(folder, manifest);
-  RemoveStaging();
+  RemoveStaging(fs_, options_.data_dir);
   MUSTER_RETURN_IF_ERROR(copied);
-  return CopyFiles(folder, manifest);
+  return CopyFiles(folder, began, manifest);
 }
 
 absl::Status BackupMaker::CheckRoomForStaging() const {
@@ -222,12 +239,13 @@ absl::Status BackupMaker::CopyDatabases(const std::string& folder, BackupManifes
   return absl::OkStatus();
 }
 
-void BackupMaker::RemoveStaging() {
-  const absl::Status gone = fs_.RemoveTree(absl::StrCat(options_.data_dir, "/", kStaging));
+void BackupMaker::RemoveStaging(FileSystem& fs, const std::string& data_dir) {
+  const absl::Status gone = fs.RemoveTree(absl::StrCat(data_dir, "/", kStaging));
   if (!gone.ok()) Log(LogLevel::kWarning, "backup_staging_stays", {{"error", gone.ToString()}});
 }
 
-absl::Status BackupMaker::CopyFiles(const std::string& folder, BackupManifest& manifest) {
+absl::Status BackupMaker::CopyFiles(const std::string& folder, absl::Duration began,
+                                    BackupManifest& manifest) {
   std::vector<std::string> names(std::begin(kPlainFiles), std::end(kPlainFiles));
   const std::string tls = absl::StrCat(options_.data_dir, "/", kTlsFolder);
   if (const absl::StatusOr<std::vector<FileInfo>> files = fs_.List(tls); files.ok()) {
@@ -238,7 +256,8 @@ absl::Status BackupMaker::CopyFiles(const std::string& folder, BackupManifest& m
   } else if (!absl::IsNotFound(files.status())) {
     return files.status();
   }
-  for (const std::string& hash : sources_.uploads()) {
+  // A job that has ended since then lives in the copy.
+  for (const std::string& hash : sources_.uploads(clock_.SinceBoot() - began)) {
     if (IsSha256Hex(hash)) names.push_back(absl::StrCat(kUploads, "/", hash));
   }
   for (const std::string& name : names) {

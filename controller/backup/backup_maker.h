@@ -6,7 +6,7 @@
 // nobody else.
 //
 // A backup appears under its name whole and durable, or not at all; what a crash leaves half made
-// is removed at the next start. One that fails is said in the log and in last_error, and tried
+// is removed after the next start. One that fails is said in the log and in last_error, and tried
 // again after kRetry. Thread-safe.
 #pragma once
 
@@ -44,7 +44,8 @@ class BackupMaker {
     // Makes the databases' copies in the folder, which is below data_dir.
     std::function<absl::Status(const std::string& folder)> copy_databases;
     std::function<uint64_t()> term;
-    std::function<std::vector<std::string>()> uploads;  // that live jobs refer to, by hash
+    // By hash: those that jobs refer to which live, or have ended so recently.
+    std::function<std::vector<std::string>(absl::Duration ended_within)> uploads;
   };
   struct Made {
     std::string folder;
@@ -55,7 +56,10 @@ class BackupMaker {
   BackupMaker(Options options, Sources sources, FileSystem& fs, Clock& clock);
   ~BackupMaker();  // stops
 
-  // Finds what is there, and starts the thread.
+  // Removes what a life that ended while it copied has left in the data folder.
+  static void RemoveStaging(FileSystem& fs, const std::string& data_dir);
+
+  // Starts the thread, which first finds what is there.
   void Start();
   // Who asks now or later is answered UNAVAILABLE, and no other backup is begun.
   void BeginStop();
@@ -77,11 +81,12 @@ class BackupMaker {
   void Run();
   bool IsStopping() const;
   absl::StatusOr<Made> Make();
-  absl::Status Fill(const std::string& folder, BackupManifest& manifest);
+  absl::Status Fill(const std::string& folder, absl::Duration began, BackupManifest& manifest);
+  absl::Status CheckFolder() const;
   absl::Status CheckRoomForStaging() const;
   absl::Status CopyDatabases(const std::string& folder, BackupManifest& manifest);
-  void RemoveStaging();
-  absl::Status CopyFiles(const std::string& folder, BackupManifest& manifest);
+  // `began`: when the databases' copies were, since boot.
+  absl::Status CopyFiles(const std::string& folder, absl::Duration began, BackupManifest& manifest);
   absl::Status Remove(const std::string& name);
   // All but the newest `keep`; `made` is the newest whatever the clock said when others were made.
   void RemoveOld(const Made& made);
@@ -101,7 +106,8 @@ class BackupMaker {
   Asking in_progress_ MUSTER_GUARDED_BY(mutex_);  // for the one that is being made
   std::optional<Made> newest_ MUSTER_GUARDED_BY(mutex_);
   absl::Status last_error_ MUSTER_GUARDED_BY(mutex_);
-  absl::Duration due_ MUSTER_GUARDED_BY(mutex_);  // since boot; infinite: only when asked
+  // Since boot; infinite: only when asked.
+  absl::Duration due_ MUSTER_GUARDED_BY(mutex_) = absl::InfiniteDuration();
 };
 
 }  // namespace muster::controller

@@ -14,6 +14,7 @@
 #include "controller/store/history/history_store.h"
 #include "controller/store/metrics/metrics_store.h"
 #include "controller/store/state_store.h"
+#include "tests/support/hanging_file_system.h"
 #include "tests/support/temp_dir.h"
 
 namespace muster::controller {
@@ -31,12 +32,13 @@ class BackupMakerTest : public ::testing::Test {
     std::ofstream(dir_ / "data/tls/ca.key") << "key\n";
     Start(2);
   }
-  void Start(uint32_t keep) {
+  void Start(uint32_t keep, FileSystem& fs = PosixFileSystem()) {
     maker_.reset();
     BackupMaker::Sources sources;
     sources.copy_databases = [this](const std::string& folder) -> absl::Status {
       copied_to_ = folder;
       if (!copy_status_.ok()) return copy_status_;
+      clock_.Advance(copy_takes_);
       auto state = StateStore::Open({.path = dir_ / "state.db"});
       auto history = HistoryStore::Open({.path = dir_ / "history.db"});
       auto metrics = MetricsStore::Open(dir_ / "metrics.db", 0);
@@ -61,14 +63,22 @@ class BackupMakerTest : public ::testing::Test {
       return absl::OkStatus();
     };
     sources.term = [] { return uint64_t{7}; };
-    sources.uploads = [] { return std::vector<std::string>{}; };
+    sources.uploads = [this](absl::Duration ended_within) {
+      ended_within_ = ended_within;
+      return std::vector<std::string>{};
+    };
     maker_ = std::make_unique<BackupMaker>(BackupMaker::Options{.data_dir = dir_ / "data",
                                                                 .backup_dir = Backups(),
                                                                 .every = absl::ZeroDuration(),
                                                                 .keep = keep,
                                                                 .version = "1"},
-                                           std::move(sources), PosixFileSystem(), clock_);
+                                           std::move(sources), fs, clock_);
     maker_->Start();
+  }
+  // The newest one that is found after Start.
+  std::string FoundNewest() {
+    while (!maker_->newest().has_value()) absl::SleepFor(absl::Milliseconds(1));
+    return maker_->newest()->folder;
   }
   absl::StatusOr<BackupMaker::Made> Make() {
     std::promise<absl::StatusOr<BackupMaker::Made>> made;
@@ -93,6 +103,8 @@ class BackupMakerTest : public ::testing::Test {
   SimulatedClock clock_;
   std::string copied_to_;
   absl::Status copy_status_;
+  absl::Duration copy_takes_;
+  absl::Duration ended_within_;
   std::unique_ptr<BackupMaker> maker_;
 };
 
@@ -177,7 +189,54 @@ TEST_F(BackupMakerTest, AfterAClockThatRanAheadTheBackupJustMadeStays) {
   const std::string today = std::filesystem::path(made->folder).filename();
   EXPECT_THAT(Entries(), ::testing::UnorderedElementsAre(today, of_tomorrow[1]));
   Start(2);  // as the next life
-  EXPECT_EQ(maker_->newest()->folder, made->folder);
+  EXPECT_EQ(FoundNewest(), made->folder);
+}
+
+// Jobs that end while the databases are copied live in the copy: their folders are wanted, too.
+TEST_F(BackupMakerTest, UploadsOfJobsThatEndedMeanwhileAreAskedFor) {
+  copy_takes_ = absl::Minutes(7);
+  ASSERT_TRUE(Make().ok());
+  EXPECT_EQ(ended_within_, absl::Minutes(7));
+}
+
+// As on a mount whose server is away: musterd starts all the same.
+TEST_F(BackupMakerTest, AFolderThatHangsHoldsUpNoStart) {
+  const auto made = Make();
+  ASSERT_TRUE(made.ok()) << made.status();
+  ::muster::testing::HangingFileSystem fs({Backups()});
+  Start(2, fs);
+  while (fs.hung() == 0) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_FALSE(maker_->newest().has_value());
+  fs.Release();
+  EXPECT_EQ(FoundNewest(), made->folder);
+  maker_.reset();
+}
+
+TEST_F(BackupMakerTest, ALinkIntoTheDataFolderIsRefused) {
+  std::filesystem::remove(Backups());
+  std::filesystem::create_directory(dir_ / "data/inside");
+  std::filesystem::create_symlink(dir_ / "data/inside", Backups());
+  EXPECT_THAT(std::string(Make().status().message()), HasSubstr("leads into the data folder"));
+  EXPECT_TRUE(std::filesystem::is_empty(dir_ / "data/inside"));
+}
+
+// Who lowers --backup-keep, as the disk is full, need not remove backups by hand.
+TEST_F(BackupMakerTest, WithoutRoomThoseThatNeedNotBeKeptGo) {
+  Start(4);
+  std::string newest;
+  for (int i = 0; i < 4; ++i) {
+    const auto made = Make();
+    ASSERT_TRUE(made.ok()) << made.status();
+    newest = std::filesystem::path(made->folder).filename();
+    clock_.Advance(absl::Seconds(1));
+  }
+  Start(1);  // as the next life
+  copy_status_ = absl::UnavailableError("another reason");
+  EXPECT_FALSE(Make().ok());
+  EXPECT_THAT(Entries(), SizeIs(4));
+  copy_status_ = absl::ResourceExhaustedError("no room");
+  EXPECT_FALSE(Make().ok());
+  EXPECT_THAT(Entries(), ::testing::ElementsAre(newest));
 }
 
 TEST_F(BackupMakerTest, TheNewestStayAndWhatWasLeftHalfMadeGoes) {
@@ -190,7 +249,7 @@ TEST_F(BackupMakerTest, TheNewestStayAndWhatWasLeftHalfMadeGoes) {
   }
   std::filesystem::create_directory(Backups() + "/.partial-muster-1");
   Start(2);  // as the next life
-  EXPECT_EQ(maker_->newest()->folder, newest);
+  EXPECT_EQ(FoundNewest(), newest);
   EXPECT_THAT(Entries(), SizeIs(2));
 }
 
