@@ -22,6 +22,8 @@ namespace {
 constexpr absl::Duration kLeastEvery = absl::Milliseconds(100);
 constexpr absl::Duration kLongest = absl::Hours(24);
 constexpr uint32_t kMaxSlots = 1024;
+// Linux takes 128 KiB of one variable of an environment: so many names of 63 bytes.
+constexpr uint32_t kMaxCommandWorkers = 2000;
 constexpr uint32_t kPlentyOfCpus = 1 << 20;
 constexpr uint64_t kPlentyOfMemory = uint64_t{1} << 60;
 constexpr size_t kMaxWords = 64;
@@ -223,6 +225,11 @@ void ReadPool(AutoscaleReader& reader, const SpecNode& node, const std::string& 
   }
   if (!pool.command.empty() && !absl::StartsWith(pool.command[0], "/")) {
     reader.Fault(node, absl::StrCat(path, ".scale-command"), "must begin with an absolute path");
+  }
+  if (!pool.command.empty() && scaling.max > kMaxCommandWorkers) {
+    reader.Fault(node, absl::StrCat(path, ".max"),
+                 absl::StrCat("is more than ", kMaxCommandWorkers,
+                              " workers, whose names a scale-command can be told"));
   }
   scaling.by_number = given("statefulset");
 }

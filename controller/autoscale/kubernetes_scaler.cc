@@ -169,7 +169,15 @@ absl::Status KubernetesScaler::Mark(const std::string& pod, int cost) {
        {{"annotations", {{"controller.kubernetes.io/pod-deletion-cost", absl::StrCat(cost)}}}}}};
   MUSTER_ASSIGN_OR_RETURN(const HttpResponse response,
                           Send("PATCH", path, kMergePatch, body.dump()));
-  if (response.is_success() || response.code == 404) return absl::OkStatus();
+  if (response.is_success()) return absl::OkStatus();
+  // One that leaves may be gone already. One that stays is connected: it is no pod of that name.
+  if (response.code == 404 && cost == kLeaves) return absl::OkStatus();
+  if (response.code == 404) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "PATCH ", path, ": HTTP 404: worker ", pod,
+        " has no pod of its name, so that Kubernetes cannot be told to keep it; have workers of a "
+        "deployment take their pods' names (muster-worker --name), or use a StatefulSet"));
+  }
   return ErrorOf("PATCH", path, response);
 }
 

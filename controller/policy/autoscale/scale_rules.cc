@@ -71,7 +71,7 @@ void FollowShortage(const PoolScaling& scaling, const PoolSight& sight, uint32_t
     memory.missing_since = absl::InfiniteDuration();
     return;
   }
-  memory.missing_since = std::min(memory.missing_since, now);
+  if (memory.missing_since == absl::InfiniteDuration()) memory.missing_since = now;
   if (now - memory.missing_since >= scaling.start_within && memory.distrusted_until <= now) {
     memory.distrusted_until = now + scaling.start_within;
     memory.missing_since = memory.distrusted_until;  // then they have as long again

@@ -91,6 +91,8 @@ TEST(AutoscaleFileTest, EachFaultIsNamedWithItsKey) {
   EXPECT_THAT(FaultOf(Pool("min: -1" + std::string(kRest))), HasSubstr("must be a number"));
   EXPECT_THAT(FaultOf(Pool("worker: {slots: 1}, scale-command: [/x]")), HasSubstr("gpu.max"));
   EXPECT_THAT(FaultOf(Pool("max: 1, scale-command: [/x]")), HasSubstr("worker: is missing"));
+  EXPECT_THAT(FaultOf(Pool("max: 2001, worker: {slots: 1}, scale-command: [/x]")),
+              HasSubstr("max: is more than 2000 workers"));
   EXPECT_THAT(FaultOf(Pool("max: 1, worker: {slots: 0}, scale-command: [/x]")),
               HasSubstr("worker.slots: must be at least 1"));
   EXPECT_THAT(FaultOf(Pool("max: 1, worker: {slots: 1}")), HasSubstr("needs one of statefulset"));

@@ -90,7 +90,12 @@ void FakeKubernetes::Answer(const httplib::Request& request, httplib::Response& 
     response.set_content("<html>a login page</html>", "text/html");
     return;
   }
-  if (code == kCut) {
+  if (code == kDoneAndCut) {
+    MutexLock lock(mutex_);
+    AnswerRightLocked(request, response);
+    response.body.clear();
+  }
+  if (code == kCut || code == kDoneAndCut) {
     const size_t promised = 500;
     response.set_content_provider(promised, "application/json",
                                   [](size_t, size_t, httplib::DataSink& sink) {

@@ -24,6 +24,7 @@ namespace muster::testing {
 class FakeKubernetes {
  public:
   static constexpr int kCut = -1;
+  static constexpr int kDoneAndCut = -2;
 
   explicit FakeKubernetes(const TlsFiles& files);
   ~FakeKubernetes();
@@ -36,7 +37,7 @@ class FakeKubernetes {
   std::map<std::string, std::string> marks() const MUSTER_EXCLUDES(mutex_);  // cost by pod
   std::vector<std::string> requests() const MUSTER_EXCLUDES(mutex_);         // "GET PATH"
   // Called before each request, without a lock: the code of the answer instead, 0: as it should be,
-  // kCut: the connection ends in the middle of the answer.
+  // kCut: the connection ends in the middle of the answer; kDoneAndCut: once the request was done.
   void Disturb(std::function<int(const std::string& method)> disturb) MUSTER_EXCLUDES(mutex_);
 
  private:

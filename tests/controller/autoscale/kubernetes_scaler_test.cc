@@ -151,14 +151,19 @@ TEST_F(KubernetesScalerTest, AnAnswerThatIsCutIsNoAnswer) {
   const auto scaler = Make();
   server_.Disturb([](const std::string&) { return FakeKubernetes::kCut; });
   EXPECT_EQ(scaler->Asked().status().code(), absl::StatusCode::kUnavailable);
-  // Of a change it is not known whether it was made: the next look reads it anew.
+  // Whether a change was made is not known then: the next look reads it anew.
   server_.Disturb(
       [](const std::string& method) { return method == "PUT" ? FakeKubernetes::kCut : 0; });
   EXPECT_FALSE(scaler->ScaleTo({.asked = 2, .wanted = 3}).ok());
   server_.Disturb(nullptr);
   EXPECT_EQ(*scaler->Asked(), 2u);
   EXPECT_OK(scaler->ScaleTo({.asked = 2, .wanted = 3}));
-  EXPECT_EQ(server_.replicas(), 3u);
+  server_.Disturb(
+      [](const std::string& method) { return method == "PUT" ? FakeKubernetes::kDoneAndCut : 0; });
+  EXPECT_FALSE(scaler->ScaleTo({.asked = 3, .wanted = 4}).ok());
+  server_.Disturb(nullptr);
+  EXPECT_EQ(*scaler->Asked(), 4u);
+  EXPECT_EQ(server_.replicas(), 4u);
 }
 
 TEST_F(KubernetesScalerTest, OfADeploymentThePodsThatLeaveAreMarkedFirst) {
@@ -168,6 +173,17 @@ TEST_F(KubernetesScalerTest, OfADeploymentThePodsThatLeaveAreMarkedFirst) {
   ASSERT_TRUE(Make(KubernetesTarget::Kind::kDeployment)->ScaleTo(decision).ok());
   EXPECT_THAT(server_.marks(), ElementsAre(Pair("gpu-a", "1000"), Pair("gpu-b", "-1000")));
   EXPECT_EQ(server_.replicas(), 1u);
+}
+
+// Else Kubernetes would take any pod, busy ones too.
+TEST_F(KubernetesScalerTest, ADeploymentWhoseWorkersHaveOtherNamesIsNotScaledDown) {
+  server_.SetReplicas(3);
+  const auto scaled =
+      Make(KubernetesTarget::Kind::kDeployment)
+          ->ScaleTo({.asked = 3, .wanted = 1, .leaving = {"gpu-b"}, .staying = {"gone"}});
+  EXPECT_EQ(scaled.code(), absl::StatusCode::kFailedPrecondition) << scaled;
+  EXPECT_THAT(std::string(scaled.message()), HasSubstr("worker gone has no pod of its name"));
+  EXPECT_EQ(server_.replicas(), 3u);
 }
 
 TEST_F(KubernetesScalerTest, WithoutItsMarksADeploymentIsNotScaledDown) {

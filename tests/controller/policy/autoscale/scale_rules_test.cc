@@ -167,6 +167,18 @@ TEST_F(ScaleRulesTest, ThoseWhoDoNotComeAreNotCountedOnForAWhile) {
   EXPECT_EQ(RoomFor(scaling_, 0, kStart + absl::Minutes(10), memory_), 4u);
 }
 
+// As a pod whose node is dead: the pool is counted on half of the time, for as long each time, and
+// not for an instant in between.
+TEST_F(ScaleRulesTest, AfterThePauseTheyHaveAsLongAgainAtHoweverManyLooks) {
+  sight_.shortage = 1;
+  sight_.asked = 1;
+  for (absl::Duration at; at < absl::Minutes(30); at += absl::Seconds(5)) {
+    Decide(kStart + at);
+    const bool is_trusted = absl::ToInt64Minutes(at) / 5 % 2 == 0;
+    EXPECT_EQ(RoomFor(scaling_, 0, kStart + at, memory_), is_trusted ? 4u : 0u) << at;
+  }
+}
+
 TEST_F(ScaleRulesTest, ThoseWhoAreNotNeededAnyMoreAreNotWaitedFor) {
   Busy("a");
   sight_.asked = 3;
