@@ -251,6 +251,13 @@ absl::StatusOr<Enroller::Made> Enroller::Enroll(const Joiner& joiner) {
             "`muster join-token create --replace`, or after `muster nodes revoke ",
             joiner.name, "`"));
       }
+      for (const auto& [name, other] : holders_) {
+        if (name == joiner.name || other.key_sha256 != holder->second.key_sha256) continue;
+        return absl::AlreadyExistsError(absl::StrCat(
+            "worker ", joiner.name, " shares its certificate with worker ", name,
+            ", which would be cut off, too: join with another --name, or `muster nodes revoke ",
+            joiner.name, "` first, which ends that certificate for all of them"));
+      }
       issue.lost_key = holder->second.key_sha256;
     }
   }

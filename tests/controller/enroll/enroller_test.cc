@@ -240,6 +240,23 @@ TEST_F(EnrollerTest, ACertificateOfSeveralWorkersIsNotRenewedForOneAlone) {
       StatusIs(StatusCode::kFailedPrecondition, HasSubstr("musterd certify node-1 node-2")));
 }
 
+TEST_F(EnrollerTest, ANameOfASharedCertificateIsNotReplacedSinceAllOfThemWouldBeLost) {
+  const std::string out = dir_ / "pool";
+  const char* argv[] = {"musterd",    "certify",         "node-1", "node-2",
+                        "--data-dir", data_dir_.c_str(), "--out",  out.c_str()};
+  ASSERT_OK(RunSetupCommand(8, argv, PosixFileSystem(), clock_.Now()));
+  const std::string shown = *PosixFileSystem().ReadFile(out + "/worker.pem", 1 << 20);
+  ASSERT_OK(enroller_->CheckCertificate(shown));
+  EXPECT_THAT(Enroll(Token(1, true), "node-1", {}).status(),
+              StatusIs(StatusCode::kAlreadyExists, HasSubstr("with worker node-2")));
+  EXPECT_OK(enroller_->CheckCertificate(shown));
+  clock_.Advance(absl::Seconds(2));
+  ASSERT_OK(enroller_->Revoke("node-1"));
+  EXPECT_THAT(enroller_->CheckCertificate(shown), StatusIs(StatusCode::kPermissionDenied));
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_OK(Enroll(Token(1, true), "node-1", {}));
+}
+
 TEST_F(EnrollerTest, TheCaKeyIsNotUsedWhereOthersReadIt) {
   const std::string key = data_dir_ + "/tls/ca.key";
   ASSERT_EQ(::chmod(key.c_str(), 0644), 0);
