@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (preempted.ok() && preempted->has_value()) {
     CheckNotice(**preempted, muster::worker::kGcpNotice);
   }
-  const auto maintenance = muster::worker::ReadGcpMaintenance(bytes);
+  const auto maintenance = muster::worker::ReadGcpMaintenance(bytes, /*has_gpus=*/false);
   if (maintenance.has_value()) CheckNotice(*maintenance, muster::worker::kGcpMaintenanceNotice);
   ReadAzure(bytes, now);
   ReadAzure(absl::StrCat("{\"Events\":[", bytes, "]}"), now);

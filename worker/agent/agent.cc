@@ -268,7 +268,11 @@ absl::Status Agent::Build() {
   MUSTER_ASSIGN_OR_RETURN(
       notices_,
       NoticeWatcher::Create(
-          {.source = config_.preemption_source, .url = config_.preemption_url, .seed = seed + 2},
+          {.source = config_.preemption_source,
+           .url = config_.preemption_url,
+           .has_gpus = std::any_of(hello_.slots().begin(), hello_.slots().end(),
+                                   [](const v1::Slot& slot) { return slot.kind() == v1::GPU; }),
+           .seed = seed + 2},
           clock_, families_, loop_->mailbox(),
           [this](const NoticeWord& word) { OnNoticeWord(word); }));
   if (!hello_.checks_data()) return absl::OkStatus();

@@ -25,7 +25,8 @@ bool IsEtag(absl::string_view text) {
 
 }  // namespace
 
-GcpNotice::GcpNotice(std::unique_ptr<MetadataClient> client) : client_(std::move(client)) {}
+GcpNotice::GcpNotice(std::unique_ptr<MetadataClient> client, bool has_gpus)
+    : client_(std::move(client)), has_gpus_(has_gpus) {}
 
 absl::StatusOr<HttpResponse> GcpNotice::Get(const std::string& target, absl::Duration deadline) {
   MetadataQuestion question;
@@ -58,7 +59,7 @@ absl::StatusOr<std::optional<MachineNotice>> GcpNotice::Ask() {
   MUSTER_ASSIGN_OR_RETURN(const HttpResponse maintenance, Get(kMaintenance, kMetadataDeadline));
   if (maintenance.code == 404) return std::nullopt;
   if (maintenance.code != 200) return StatusOfAnswer("instance/maintenance-event", maintenance);
-  return ReadGcpMaintenance(maintenance.body);
+  return ReadGcpMaintenance(maintenance.body, has_gpus_);
 }
 
 }  // namespace muster::worker

@@ -14,7 +14,8 @@ namespace muster::worker {
 
 class GcpNotice final : public NoticeSource {
  public:
-  explicit GcpNotice(std::unique_ptr<MetadataClient> client);
+  // `has_gpus`: the machine has, by which GCP tells earlier of maintenance.
+  GcpNotice(std::unique_ptr<MetadataClient> client, bool has_gpus);
 
   // After the first time it waits for a change, some seconds at most.
   absl::StatusOr<std::optional<MachineNotice>> Ask() override;
@@ -25,6 +26,7 @@ class GcpNotice final : public NoticeSource {
   absl::StatusOr<HttpResponse> Get(const std::string& target, absl::Duration deadline);
 
   const std::unique_ptr<MetadataClient> client_;
+  const bool has_gpus_;
   std::string etag_;  // of the last answer; empty: the next one should come at once
 };
 

@@ -108,12 +108,12 @@ absl::StatusOr<std::optional<MachineNotice>> ReadGcpPreempted(absl::string_view 
   return notice;
 }
 
-std::optional<MachineNotice> ReadGcpMaintenance(absl::string_view body) {
+std::optional<MachineNotice> ReadGcpMaintenance(absl::string_view body, bool has_gpus) {
   if (!absl::StartsWith(absl::StripAsciiWhitespace(body), "TERMINATE")) return std::nullopt;
   MachineNotice notice;
   notice.id = "maintenance";
   notice.message = "GCP stops this machine for maintenance of its host";
-  notice.left = kGcpMaintenanceNotice;
+  notice.left = has_gpus ? kGcpGpuMaintenanceNotice : kGcpMaintenanceNotice;
   return notice;
 }
 

@@ -16,6 +16,8 @@ namespace muster::worker {
 inline constexpr absl::Duration kAwsNotice = absl::Seconds(120);
 inline constexpr absl::Duration kGcpNotice = absl::Seconds(30);
 inline constexpr absl::Duration kGcpMaintenanceNotice = absl::Seconds(60);
+// https://cloud.google.com/compute/docs/gpus/gpu-host-maintenance
+inline constexpr absl::Duration kGcpGpuMaintenanceNotice = absl::Hours(1);
 inline constexpr absl::Duration kAzureNotice = absl::Seconds(30);
 inline constexpr absl::Duration kAzureMaintenanceNotice = absl::Minutes(15);
 
@@ -31,9 +33,9 @@ absl::StatusOr<MachineNotice> ReadAwsAction(absl::string_view body, absl::Time n
 // GCP's instance/preempted: TRUE or FALSE.
 absl::StatusOr<std::optional<MachineNotice>> ReadGcpPreempted(absl::string_view body);
 
-// GCP's instance/maintenance-event. A machine that is moved alive stays; TERMINATE... ends it.
-// Words that are not known yet are no notice.
-std::optional<MachineNotice> ReadGcpMaintenance(absl::string_view body);
+// GCP's instance/maintenance-event. A machine that is moved alive stays; TERMINATE... ends it: one
+// with GPUs an hour later. Words that are not known yet are no notice.
+std::optional<MachineNotice> ReadGcpMaintenance(absl::string_view body, bool has_gpus);
 
 // Azure's scheduledevents. Of those that end or restart a machine, and whose Resources name
 // `machine`, the soonest. Only one that names no other machine awaits approval.

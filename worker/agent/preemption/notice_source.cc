@@ -52,7 +52,8 @@ absl::Status CheckNoticeSource(const std::string& name, const std::string& url) 
 }
 
 absl::StatusOr<std::unique_ptr<NoticeSource>> MakeNoticeSource(const std::string& name,
-                                                               const std::string& url, Clock& clock,
+                                                               const std::string& url,
+                                                               bool has_gpus, Clock& clock,
                                                                const HttpStop& stop) {
   MUSTER_RETURN_IF_ERROR(CheckNoticeSource(name, url));
   if (name == kNoSource) return nullptr;
@@ -60,7 +61,7 @@ absl::StatusOr<std::unique_ptr<NoticeSource>> MakeNoticeSource(const std::string
       absl::StripSuffix(url.empty() ? kMetadataUrl : absl::string_view(url), "/"), stop);
   std::unique_ptr<NoticeSource> source;
   if (name == kAwsSource) source = std::make_unique<AwsNotice>(std::move(client), clock);
-  if (name == kGcpSource) source = std::make_unique<GcpNotice>(std::move(client));
+  if (name == kGcpSource) source = std::make_unique<GcpNotice>(std::move(client), has_gpus);
   if (name == kAzureSource) source = std::make_unique<AzureNotice>(std::move(client), clock);
   return source;
 }

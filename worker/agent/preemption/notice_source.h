@@ -49,9 +49,11 @@ inline constexpr char kMetadataUrl[] = "http://169.254.169.254";
 
 // Null for "none". INVALID_ARGUMENT for another name, or for a `url` that is none:
 // http(s)://HOST[:PORT][/PATH], with no user, query or fragment in it, at most 512 bytes. `clock`
-// and `stop`, which ends a question within about a second, outlive the source.
+// and `stop`, which ends a question within about a second, outlive the source. `has_gpus`: the
+// machine has.
 absl::StatusOr<std::unique_ptr<NoticeSource>> MakeNoticeSource(const std::string& name,
-                                                               const std::string& url, Clock& clock,
+                                                               const std::string& url,
+                                                               bool has_gpus, Clock& clock,
                                                                const HttpStop& stop);
 // What MakeNoticeSource checks.
 absl::Status CheckNoticeSource(const std::string& name, const std::string& url);

@@ -15,8 +15,9 @@ absl::StatusOr<std::unique_ptr<NoticeWatcher>> NoticeWatcher::Create(
     std::shared_ptr<Mailbox> mailbox, Handler handler) {
   auto watcher = std::unique_ptr<NoticeWatcher>(
       new NoticeWatcher(options, clock, families, std::move(mailbox), std::move(handler)));
-  MUSTER_ASSIGN_OR_RETURN(watcher->source_,
-                          MakeNoticeSource(options.source, options.url, clock, watcher->stop_));
+  MUSTER_ASSIGN_OR_RETURN(
+      watcher->source_,
+      MakeNoticeSource(options.source, options.url, options.has_gpus, clock, watcher->stop_));
   if (watcher->source_ == nullptr) return nullptr;
   families.Set(metric::kWorkerPreemptionSourceUp, {options.source}, 0);
   families.Set(metric::kWorkerPreemptionNoticesTotal, {options.source}, 0);

@@ -34,6 +34,7 @@ struct NoticeWord {
 struct NoticeWatcherOptions {
   std::string source = kNoSource;  // as --preemption-source
   std::string url;                 // empty: kMetadataUrl
+  bool has_gpus = false;           // the machine has
   uint64_t seed = 0;               // differs between agents
   // From the beginning of one question to that of the next, where the source answers.
   absl::Duration period = absl::Seconds(1);

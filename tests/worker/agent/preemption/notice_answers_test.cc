@@ -63,10 +63,13 @@ TEST(NoticeAnswersTest, GcpSaysTrueOrFalse) {
 }
 
 TEST(NoticeAnswersTest, AMachineThatGcpMovesAliveStays) {
-  EXPECT_FALSE(ReadGcpMaintenance("NONE").has_value());
-  EXPECT_FALSE(ReadGcpMaintenance("MIGRATE_ON_HOST_MAINTENANCE").has_value());
-  EXPECT_FALSE(ReadGcpMaintenance("").has_value());
-  EXPECT_TRUE(ReadGcpMaintenance("TERMINATE_ON_HOST_MAINTENANCE").has_value());
+  EXPECT_FALSE(ReadGcpMaintenance("NONE", /*has_gpus=*/false).has_value());
+  EXPECT_FALSE(ReadGcpMaintenance("MIGRATE_ON_HOST_MAINTENANCE", /*has_gpus=*/false).has_value());
+  EXPECT_FALSE(ReadGcpMaintenance("", /*has_gpus=*/false).has_value());
+  EXPECT_EQ(ReadGcpMaintenance("TERMINATE_ON_HOST_MAINTENANCE", /*has_gpus=*/false)->left,
+            kGcpMaintenanceNotice);
+  EXPECT_EQ(ReadGcpMaintenance("TERMINATE_ON_HOST_MAINTENANCE", /*has_gpus=*/true)->left,
+            kGcpGpuMaintenanceNotice);
 }
 
 std::string Events(const std::vector<nlohmann::json>& events) {

@@ -31,7 +31,7 @@ class NoticeSourceTest : public ::testing::Test {
  protected:
   std::unique_ptr<NoticeSource> Make(const std::string& name, std::string url = "") {
     if (url.empty()) url = cloud_.Url(kMachine);
-    auto source = MakeNoticeSource(name, url, clock_, stop_);
+    auto source = MakeNoticeSource(name, url, /*has_gpus=*/false, clock_, stop_);
     EXPECT_OK(source);
     return source.ok() ? *std::move(source) : nullptr;
   }
@@ -87,7 +87,8 @@ TEST_F(NoticeSourceTest, ATokenThatAwsRefusesIsRenewedOnceAndNotForEver) {
 
 TEST_F(NoticeSourceTest, AnAwsTokenIsRenewedBeforeItEnds) {
   SimulatedClock clock;
-  auto source = MakeNoticeSource(kAwsSource, cloud_.Url(kMachine), clock, stop_);
+  auto source =
+      MakeNoticeSource(kAwsSource, cloud_.Url(kMachine), /*has_gpus=*/false, clock, stop_);
   ASSERT_OK(source);
   ASSERT_OK((*source)->Ask());
   clock.Advance(absl::Hours(2));
