@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -202,6 +203,7 @@ TEST_F(WithoutTlsTest, BeyondLoopbackNothingStartsAndOneLineSaysWhatToDo) {
     EXPECT_EQ(refused.exit_code, 2) << flag;
     EXPECT_THAT(refused.err, AllOf(HasSubstr("musterd: " + flag + ": 0.0.0.0:0"),
                                    HasSubstr("--tls-cert"), HasSubstr("--insecure")));
+    EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
   }
   const std::vector<std::string> agent = {"--data-dir", dir_ / "agent", "--name",
                                           "node-1",     "--token-file", dir_ / "token"};
@@ -212,8 +214,9 @@ TEST_F(WithoutTlsTest, BeyondLoopbackNothingStartsAndOneLineSaysWhatToDo) {
     std::vector<std::string> words = agent;
     words.insert(words.end(), more.begin(), more.end());
     const ProcessResult refused = Run("muster-worker", words);
-    EXPECT_EQ(refused.exit_code, 1) << flag;
+    EXPECT_EQ(refused.exit_code, 2) << flag;
     EXPECT_THAT(refused.err, AllOf(HasSubstr("muster-worker: " + flag), HasSubstr("--insecure")));
+    EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
   }
   EXPECT_FALSE(std::filesystem::exists(dir_ / "controller")) << "nothing was made";
   EXPECT_FALSE(std::filesystem::exists(dir_ / "agent"));
@@ -240,6 +243,17 @@ TEST_F(WithoutTlsTest, WhatIsInsecureSaysSo) {
   EXPECT_THAT(Read(dir_ / "musterd.log"),
               AllOf(HasSubstr("level=warning program=musterd event=insecure"),
                     HasSubstr("serving beyond loopback without TLS")));
+  Subprocess agent({BinDir() + "/muster-worker", "--data-dir", dir_ / "agent", "--name", "node-1",
+                    "--controller", Text(endpoints, "worker_address"), "--token-file",
+                    dir_ / "controller/token", "--http-listen", "0.0.0.0:0", "--insecure"},
+                   environment_, dir_ / "agent.log");
+  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] {
+    return Read(dir_ / "agent.log").find("event=insecure") != std::string::npos;
+  })) << Read(dir_ / "agent.log");
+  EXPECT_THAT(Read(dir_ / "agent.log"),
+              HasSubstr("level=warning program=muster-worker event=insecure"));
+  agent.Signal(SIGTERM);
+  EXPECT_TRUE(agent.Wait(absl::Seconds(30)));
   musterd.Signal(SIGTERM);
   EXPECT_TRUE(musterd.Wait(absl::Seconds(30)));
 }

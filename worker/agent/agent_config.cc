@@ -173,6 +173,12 @@ bool GuardsHttp(const AgentConfig& config) {
          !config.scrape_token_file.empty();
 }
 
+bool IsUnguarded(const AgentConfig& config) {
+  const bool guards = !config.http_cert.empty() && !config.scrape_token_file.empty();
+  return !CheckAddressFlag("--controller", config.controller, !config.tls.empty(), "").ok() ||
+         !CheckAddressFlag("--http-listen", config.http_listen, guards, "").ok();
+}
+
 absl::Status CheckAgentConfig(const AgentConfig& config) {
   MUSTER_RETURN_IF_ERROR(CheckTlsFlags(config.tls));
   if (config.renew_certificate && config.tls.empty()) {

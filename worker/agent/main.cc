@@ -31,9 +31,13 @@ constexpr mode_t kOwnFilesMask = 0077;
 constexpr uint64_t kLeastDescriptors = 1024;
 constexpr uint64_t kWantedDescriptors = 65'536;
 
-int ExitCodeOf(const absl::Status& status) {
+int Fail(const absl::Status& status, int code) {
   ::fprintf(stderr, "muster-worker: %s\n", std::string(status.message()).c_str());
-  return absl::IsInvalidArgument(status) ? 2 : 1;
+  return code;
+}
+
+int ExitCodeOf(const absl::Status& status) {
+  return Fail(status, absl::IsInvalidArgument(status) ? 2 : 1);
 }
 
 int Main(int argc, char** argv) {
@@ -55,7 +59,7 @@ int Main(int argc, char** argv) {
     return imported.ok() ? 0 : ExitCodeOf(imported);
   }
   const absl::StatusOr<AgentCommandLine> line = ParseAgentCommandLine(argc, argv);
-  if (!line.ok()) return ExitCodeOf(line.status());
+  if (!line.ok()) return Fail(line.status(), 2);
   if (!line->text.empty()) {
     ::fputs(line->text.c_str(), stdout);
     return 0;
@@ -79,6 +83,10 @@ int Main(int argc, char** argv) {
   RealClock clock;
   absl::StatusOr<std::unique_ptr<Agent>> agent = Agent::Create(config, clock, PosixFileSystem());
   if (!agent.ok()) return ExitCodeOf(agent.status());
+  if (IsUnguarded(config)) {
+    Log(LogLevel::kWarning, "insecure",
+        {{"meaning", "beyond loopback without TLS: anyone on the path reads and changes all"}});
+  }
   (*agent)->loop().Watch(signal_fd.get(), POLLIN, [&](short) {
     signalfd_siginfo info = {};
     if (::read(signal_fd.get(), &info, sizeof info) != sizeof info) return;
