@@ -56,7 +56,7 @@ absl::Status SendUpload(const std::optional<PackedFolder>& folder, Session& sess
                                HumanBytes(folder->archive.size())));
       status = Send(*folder, *client, session.timeout(kUploadTimeout), guard);
     }
-    // Others of this user, or of this address, are sending theirs.
+    // Others of this user, or of this address, are sending theirs; or the store is full for now.
     const bool is_crowded = absl::IsResourceExhausted(status);
     if (status.ok() ||
         !patience.Again(is_crowded ? absl::UnavailableError(status.message()) : status)) {

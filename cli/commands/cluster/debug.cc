@@ -32,16 +32,17 @@ constexpr uint64_t kMostLogBytes = 1 << 20;  // of the end of each
 constexpr uint64_t kMostSecretBytes = 4096;
 constexpr uint64_t kMostConfigBytes = 64 << 10;
 constexpr size_t kMostNameBytes = 28;
+constexpr char kPackagesConfigDir[] = "/etc/muster";
 
 struct BundleFlags {
   std::string out;
   std::string dir;
-  std::string config_dir = "/etc/muster";
+  std::string config_dir = kPackagesConfigDir;
 };
 
 // A line of a configuration with its value only where that is a path, an address, a number or a
-// name, under a key that does not speak of a secret. Comments, lists and programs' words are left
-// out.
+// name, under a key that does not speak of a secret. Other values, comments, lists and programs'
+// words are hidden.
 std::string ShownLine(absl::string_view line) {
   static const LazyRE2 kPlain = {"(\\s*[a-z0-9-]+:) *(\"?[A-Za-z0-9._:/-]{0,200}\"?)(?: +#.*)?"};
   static const LazyRE2 kSecret = {"secret|token|password|credential|key"};
@@ -73,7 +74,7 @@ class Bundling {
     Configs();
     std::string readme = absl::StrCat(
         "A report of `muster debug bundle`. Tokens, and the environment and arguments of "
-        "programs, are cut out; names of jobs, workers and paths are not.\n\n");
+        "jobs' programs, are cut out; names of jobs, workers and paths are not.\n\n");
     for (const std::string& name : archive_.names()) absl::StrAppend(&readme, name, "\n");
     absl::StrAppend(&readme, "\n", missing_.empty() ? "Nothing is missing.\n" : missing_);
     archive_.Add("README.txt", readme);
@@ -195,12 +196,15 @@ class Bundling {
     for (const FileInfo& file : *logs) AddEnd(paths.logs(), file.name);
   }
 
-  // Of the daemons that the packages run on this machine.
+  // Of the daemons that the packages run on this machine, and of an agent that joined.
   void Configs() {
-    for (const char* name : {"musterd.yaml", "muster-worker.yaml", "autoscale.yaml"}) {
+    bool found = false;
+    for (const char* name :
+         {"musterd.yaml", "muster-worker.yaml", "worker.yaml", "autoscale.yaml"}) {
       const absl::StatusOr<std::string> text =
           session_.fs().ReadFile(absl::StrCat(flags_.config_dir, "/", name), kMostConfigBytes);
       if (absl::IsNotFound(text.status())) continue;
+      found = true;
       if (!text.ok()) {
         Missing(name, text.status());
         continue;
@@ -211,11 +215,15 @@ class Bundling {
       }
       archive_.Add(absl::StrCat("config/", name), shown);
     }
+    if (!found && flags_.config_dir != kPackagesConfigDir) {
+      Missing("config", absl::NotFoundError(absl::StrCat("--config-dir: ", flags_.config_dir,
+                                                         " has none of a daemon's")));
+    }
   }
 
   void AddArguments(const DaemonRecord& daemon) {
     if (daemon.pid == 0) return;
-    // Of a file of /proc the size is 0, by which FileSystem reads.
+    // FileSystem reads as many bytes as the size says; files in /proc have size 0.
     std::ifstream in(absl::StrCat("/proc/", daemon.pid, "/cmdline"));
     std::string text{std::istreambuf_iterator<char>(in), {}};
     if (text.empty()) {

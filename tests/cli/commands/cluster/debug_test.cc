@@ -65,15 +65,17 @@ TEST_F(DebugTest, ABundleHasTheStatesAndTheLogsAndNoSecrets) {
       << "scrape-token-file: /s\nsome-token: hunter2hunter2\n"
       << "  scale-command: [/bin/scale, --api, hunter2]\n"
       << "container-options:\n  - --env=KEY=hunter2\n# hunter2\napi-key: hunter2\n";
+  std::ofstream(config + "/worker.yaml") << "http-listen: 0.0.0.0:7073\n";
   const CliResult result = run_({"debug", "bundle", "--out", out_, "--config-dir", config});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, out_ + "\n");
   EXPECT_EQ(std::filesystem::status(out_).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-  EXPECT_THAT(Tar("-tf"), AllOf(HasSubstr("/versions.json\n"), HasSubstr("/jobs.json\n"),
-                                HasSubstr("/jobs/7.json\n"), HasSubstr("/events.jsonl\n"),
-                                HasSubstr("/local/logs/musterd.log\n"), HasSubstr("/README.txt\n"),
-                                HasSubstr("/config/musterd.yaml\n")));
+  EXPECT_THAT(Tar("-tf"),
+              AllOf(HasSubstr("/versions.json\n"), HasSubstr("/jobs.json\n"),
+                    HasSubstr("/jobs/7.json\n"), HasSubstr("/events.jsonl\n"),
+                    HasSubstr("/local/logs/musterd.log\n"), HasSubstr("/README.txt\n"),
+                    HasSubstr("/config/musterd.yaml\n"), HasSubstr("/config/worker.yaml\n")));
   const std::string all = Tar("-xOf");
   EXPECT_THAT(all, AllOf(HasSubstr("began with [hidden]"), HasSubstr("\"API_KEY\": \"[hidden]\""),
                          HasSubstr("\"python\""), HasSubstr("\"version\": \"9.9.9\""),
@@ -86,8 +88,11 @@ TEST_F(DebugTest, ABundleHasTheStatesAndTheLogsAndNoSecrets) {
 
 TEST_F(DebugTest, WithoutAControllerItTellsWhatIsMissing) {
   service_.Stop();
-  EXPECT_EQ(run_({"debug", "bundle", "--out", out_}).code, 0) << "it is needed most then";
-  EXPECT_THAT(Tar("-xOf"), HasSubstr("missing: controller: no controller at"));
+  const std::string config = run_.dir() / "nowhere";
+  EXPECT_EQ(run_({"debug", "bundle", "--out", out_, "--config-dir", config}).code, 0)
+      << "it is needed most then";
+  EXPECT_THAT(Tar("-xOf"), AllOf(HasSubstr("missing: controller: no controller at"),
+                                 HasSubstr("missing: config: --config-dir: " + config)));
 }
 
 TEST_F(DebugTest, AFileThatCannotBeWrittenIsAnError) {

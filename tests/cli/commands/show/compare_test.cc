@@ -55,7 +55,7 @@ TEST_F(CompareTest, TwoJobsStandBesideEachOtherWithSpecsCurvesAndGoodput) {
   EXPECT_THAT(result.out, HasSubstr("\nproductive  90.0%             50.0%\n"));
 }
 
-TEST_F(CompareTest, TheSameAsJson) {
+TEST_F(CompareTest, JobsAndSpecsAsJson) {
   const CliResult result = run_({"compare", "7", "8", "-o", "json"});
   EXPECT_EQ(result.code, 0) << result.err;
   const Json json = Json::parse(result.out, nullptr, /*allow_exceptions=*/false);
