@@ -146,7 +146,7 @@ class IndexMaker {
             {{"error", lock.status().message()},
              {"note",
               "each process makes the index; MUSTER_INDEX_DIR names a folder of this machine"}});
-        return std::optional<FileLock>();
+        return std::nullopt;
       }
       MUSTER_RETURN_IF_ERROR(lock.status());
       if (lock->has_value()) return lock;
