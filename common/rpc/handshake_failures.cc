@@ -28,7 +28,7 @@ Listeners& AllListeners() {
   return *listeners;
 }
 
-// Somebody wants to see gRPC's lines; NONE is what our programs say themselves.
+// Whether a user set GRPC_VERBOSITY; our programs set it to NONE themselves.
 bool IsVerbosityChosen() {
   const char* verbosity = ::getenv("GRPC_VERBOSITY");
   return verbosity != nullptr && absl::string_view(verbosity) != "NONE";

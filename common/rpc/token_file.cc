@@ -49,7 +49,8 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path, TokenReaders 
       S_IRWXO | (readers == TokenReaders::kGroup ? S_IWGRP | S_IXGRP : S_IRWXG);
   if ((info.st_mode & of_others) != 0) {
     return absl::PermissionDeniedError(
-        absl::StrCat("token file ", path, ": others may use it; run: chmod 600 ", path));
+        absl::StrCat("token file ", path, ": others may use it; run: chmod ",
+                     readers == TokenReaders::kGroup ? "640 " : "600 ", path));
   }
   std::array<char, kMaxTokenBytes + 3> buffer;
   const ssize_t count = ::read(fd.get(), buffer.data(), buffer.size());

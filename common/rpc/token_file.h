@@ -13,8 +13,8 @@ namespace muster {
 enum class TokenReaders { kOwner, kGroup };
 
 // Reads a token from the first line of a file. NOT_FOUND: no such file. PERMISSION_DENIED: it
-// cannot be read, or others may read or write it. INVALID_ARGUMENT: empty, longer than
-// 256 bytes, or not printable ASCII.
+// cannot be read, or others than `readers` may read or write it. INVALID_ARGUMENT: empty, longer
+// than 256 bytes, or not printable ASCII.
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path,
                                           TokenReaders readers = TokenReaders::kOwner);
 

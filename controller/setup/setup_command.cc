@@ -118,7 +118,8 @@ class Setup {
                         " --data-dir DIR --tls-ca ca.pem --tls-cert worker.pem --tls-key "
                         "worker.key\n"
                         "To have Prometheus read its metrics: --http-listen 0.0.0.0:7073 "
-                        "--http-cert http.pem --scrape-token-file FILE\n");
+                        "--http-cert http.pem --scrape-token-file FILE, a copy of "
+                        "worker-scrape-token in the controller's data folder\n");
   }
 
  private:

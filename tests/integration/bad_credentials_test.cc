@@ -100,12 +100,7 @@ class BadCredentialsTest : public ::testing::Test {
     return files;
   }
   bool BecomesReady(const std::string& name) {
-    return WaitUntil(absl::Minutes(1), [&] {
-      for (const Json& worker : musterd_.CliJson({"nodes"})) {
-        if (Text(worker, "name") == name) return Text(worker, "state") == "ready";
-      }
-      return false;
-    });
+    return WaitUntil(absl::Minutes(1), [&] { return musterd_.IsReady(name); });
   }
 
   TlsMusterd musterd_;

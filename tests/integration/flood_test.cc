@@ -41,10 +41,10 @@ struct Size {
   size_t workers = 0;
   size_t http = 0;
   uint64_t musterd_descriptors = 0;
-  absl::Duration length;  // once so many are open at once:
+  absl::Duration length;  // how long the flood lasts once `at_once` connections are open
   size_t at_once = 0;
   int tries = 1;         // a command of a person's is given so many
-  int64_t kept_mib = 0;  // of the memory that they took, the allocator's at the end
+  int64_t kept_mib = 0;  // resident memory that may remain when they are closed
 
   // The descriptors that the test itself needs.
   uint64_t Needs() const { return people + workers + http + 500; }

@@ -86,13 +86,6 @@ class OutsideCertificatesTest : public ::testing::Test {
                       musterd_.environment(), absl::Minutes(1))
         .out;
   }
-  bool IsReady(const std::string& name) {
-    for (const Json& worker : musterd_.CliJson({"nodes"})) {
-      if (Text(worker, "name") == name) return Text(worker, "state") == "ready";
-    }
-    return false;
-  }
-
   TlsMusterd musterd_;
   int days_ = 10;  // for which what is signed is valid
 };
@@ -100,7 +93,7 @@ class OutsideCertificatesTest : public ::testing::Test {
 TEST_F(OutsideCertificatesTest, AWorkerWorksIsRevokedAndComesBackWithANewerOne) {
   SignWorker("node-1");
   const auto agent = musterd_.StartAgent("node-1", "node-1");
-  ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] { return IsReady("node-1"); }))
+  ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] { return musterd_.IsReady("node-1"); }))
       << musterd_.Log("node-1") << musterd_.Log();
   // A job in a folder that the worker fetches with its certificate.
   std::filesystem::create_directories(musterd_.Path("code"));
@@ -120,7 +113,7 @@ TEST_F(OutsideCertificatesTest, AWorkerWorksIsRevokedAndComesBackWithANewerOne) 
   EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] {
     return absl::StrContains(musterd_.Log("node-1"), kRevoked);
   })) << musterd_.Log("node-1");
-  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] { return !IsReady("node-1"); }));
+  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] { return !musterd_.IsReady("node-1"); }));
   EXPECT_THAT(musterd_.Cli({"audit", "--denied", "-o", "json"}).out, HasSubstr(kRevoked));
 
   // Its certificate is for the time from a whole second on, which has to be after the revocation.
@@ -129,7 +122,7 @@ TEST_F(OutsideCertificatesTest, AWorkerWorksIsRevokedAndComesBackWithANewerOne) 
   agent->Signal(SIGTERM);
   agent->Wait(absl::Seconds(30));
   const auto again = musterd_.StartAgent("node-1", "node-1");
-  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] { return IsReady("node-1"); }))
+  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] { return musterd_.IsReady("node-1"); }))
       << musterd_.Log("node-1");
   again->Signal(SIGTERM);
   again->Wait(absl::Seconds(30));
@@ -139,7 +132,7 @@ TEST_F(OutsideCertificatesTest, AWorkerWorksIsRevokedAndComesBackWithANewerOne) 
 TEST_F(OutsideCertificatesTest, AWorkersReplacedCertificateIsInUseWithoutARestart) {
   SignWorker("node-1");
   const auto agent = musterd_.StartAgent("node-1", "node-1");
-  ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] { return IsReady("node-1"); }))
+  ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] { return musterd_.IsReady("node-1"); }))
       << musterd_.Log("node-1");
   const Json endpoints =
       Json::parse(musterd_.Read(musterd_.Path("node-1.data/endpoints.json")), nullptr, false);
@@ -157,7 +150,7 @@ TEST_F(OutsideCertificatesTest, AWorkersReplacedCertificateIsInUseWithoutARestar
   SignWorker("node-1");
   EXPECT_TRUE(WaitUntil(absl::Minutes(2), [&] { return end_of() > first + 9 * 24 * 3600; }))
       << musterd_.Log("node-1");
-  EXPECT_TRUE(IsReady("node-1"));
+  EXPECT_TRUE(musterd_.IsReady("node-1"));
   EXPECT_THAT(musterd_.Log("node-1"), Not(HasSubstr("agent_stopping")));
   agent->Signal(SIGTERM);
   agent->Wait(absl::Seconds(30));

@@ -100,6 +100,13 @@ Json TlsMusterd::CliJson(std::vector<std::string> words) {
   return Json::parse(done.out, nullptr, false);
 }
 
+bool TlsMusterd::IsReady(const std::string& worker) {
+  for (const Json& row : CliJson({"nodes"})) {
+    if (Text(row, "name") == worker) return Text(row, "state") == "ready";
+  }
+  return false;
+}
+
 ProcessResult TlsMusterd::Musterd(std::vector<std::string> words) {
   words.insert(words.begin(), BinDir() + "/musterd");
   return RunProcess(words, environment_, absl::Minutes(1));

@@ -37,6 +37,8 @@ class TlsMusterd {
   ProcessResult Cli(std::vector<std::string> words, const std::string& token_file = "");
   // The output of the same with `-o json`.
   Json CliJson(std::vector<std::string> words);
+  // Whether the controller has a worker of this name that is ready.
+  bool IsReady(const std::string& worker);
   // `musterd WORDS`.
   ProcessResult Musterd(std::vector<std::string> words);
   // Adds a user with the role in the project; gives the file with their token.
