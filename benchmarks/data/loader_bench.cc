@@ -1,7 +1,8 @@
 // Training batches a second, as a job has them: random-resized crops to 224x224 with a flip, from
-// files to float inputs, through Loader and BatchQueue.
+// files to batches, through Loader and BatchQueue: pixels as a job on GPUs has them, which scale
+// them; with --floats as a job on CPUs has them.
 //
-//   muster-bench-loader PATH [--threads 1] [--first-step 0] [--ceiling]
+//   muster-bench-loader PATH [--threads 1] [--first-step 0] [--floats] [--ceiling]
 //
 // PATH is train.data.images.path. Makes batches until it is killed, and prints a line of JSON after
 // each: {"samples": so many until now}. With --ceiling no batches: libjpeg-turbo decodes the same
@@ -35,6 +36,7 @@ struct Flags {
   int threads = 1;
   uint64_t batch = 64;
   uint64_t first_step = 0;
+  bool floats = false;
   bool ceiling = false;
 };
 
@@ -122,6 +124,7 @@ void Run(const Flags& flags) {
   }
   LoaderOptions loader_options;
   loader_options.threads = flags.threads;
+  loader_options.leave_pixels = !flags.floats;
   MakeBatches(Loader(*dataset, sampler, &augmenter, loader_options), flags);
 }
 
@@ -135,6 +138,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", flags.threads, "That decode")->capture_default_str();
   app.add_option("--batch", flags.batch, "Samples of a batch")->capture_default_str();
   app.add_option("--first-step", flags.first_step, "Go on from here")->capture_default_str();
+  app.add_flag("--floats", flags.floats, "Scale pixels while batches are made");
   app.add_flag("--ceiling", flags.ceiling, "Decode crops by libjpeg-turbo alone");
   CLI11_PARSE(app, argc, argv);
   muster::worker::Run(flags);

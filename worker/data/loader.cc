@@ -13,6 +13,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "worker/data/base/stopwatch.h"
+#include "worker/data/model_inputs.h"
 
 namespace muster::worker {
 namespace {
@@ -56,7 +57,7 @@ void MixPairs(const Augmenter& augmenter, const EpochPlace& first, const Dataset
 absl::StatusOr<Batch> MakeAll(PendingBatch& batch) {
   SampleScratch scratch;
   MUSTER_RETURN_IF_ERROR(batch.Make(0, batch.samples(), scratch));
-  return batch.Finish();
+  return WithModelInputs(batch.Finish());
 }
 
 // Samples of a split, each into its slot.
@@ -108,7 +109,13 @@ class SlottedBatch : public PendingBatch {
   const Transform& transform() const { return transform_; }
   Batch Whole(int64_t count, int64_t global_count) const {
     MutexLock lock(mutex_);
-    return {slots_.part().inputs, slots_.part().targets, count, global_count, ids_, busy_};
+    return {slots_.part().inputs,
+            slots_.part().targets,
+            count,
+            global_count,
+            ids_,
+            busy_,
+            transform_.leaves_pixels() ? &dataset_.pixels() : nullptr};
   }
 
  private:
@@ -241,7 +248,8 @@ Batch Loader::StandIns(uint64_t step, int64_t parts) const {
   Batch batch = {part.inputs.zero_(), part.targets.zero_(), samples};
   batch.global_count = static_cast<int64_t>(sampler_.GlobalBatch(step));
   batch.ids.assign(static_cast<size_t>(samples), 0);
-  return batch;
+  if (transform_.leaves_pixels()) batch.pixels = &dataset_.pixels();
+  return WithModelInputs(std::move(batch));
 }
 
 int64_t Loader::EvalBatches(Split split, int64_t batch_size, uint32_t rank, uint32_t world) const {
@@ -287,6 +295,12 @@ DataNeeds Loader::Needs(int64_t batch_samples, int64_t evaluation_samples) const
 int64_t Loader::sample_bytes() const {
   const BatchSlots one(dataset_, transform_.input_type(), 1);
   return static_cast<int64_t>(one.part().inputs.nbytes() + one.part().targets.nbytes());
+}
+
+int64_t Loader::scaled_sample_bytes() const {
+  if (!transform_.leaves_pixels()) return 0;
+  const BatchSlots one(dataset_, at::kFloat, 1);
+  return static_cast<int64_t>(one.part().inputs.nbytes());
 }
 
 }  // namespace muster::worker

@@ -23,7 +23,8 @@
 namespace muster::worker {
 
 struct Batch {
-  // Of n samples: float32 [n, ...shape], or tokens int64 [n, T].
+  // Of n samples: float32 [n, ...shape], or tokens int64 [n, T]; or uint8 pixels [n, ...shape],
+  // where `pixels` is not null: then they are still to be scaled (model_inputs.h).
   at::Tensor inputs;
   // int64 [n], or [n, T] for tokens; float32 [n, classes] when mixed, or to regress.
   at::Tensor targets;
@@ -32,8 +33,9 @@ struct Batch {
   // every collective, and its loss must have weight 0.
   int64_t count = 0;
   int64_t global_count = 0;
-  std::vector<int64_t> ids = {};  // of the n samples, in their split
-  StageSeconds busy = {};         // what making it took
+  std::vector<int64_t> ids = {};       // of the n samples, in their split
+  StageSeconds busy = {};              // what making it took
+  const PixelScale* pixels = nullptr;  // the dataset's, of inputs that are pixels
 };
 
 // A batch whose samples are still to be made: in any order, by any threads, each of them once. What
@@ -45,7 +47,7 @@ class PendingBatch {
   virtual int64_t samples() const = 0;
   // Makes the samples [begin, end) of them. An error names the sample that cannot be read.
   virtual absl::Status Make(int64_t begin, int64_t end, SampleScratch& scratch) = 0;
-  // The batch: once, when all samples are made.
+  // The batch: once, when all samples are made. Its inputs may be pixels.
   virtual Batch Finish() = 0;
   // A sample that is just being made, by its name; empty: none, or nobody could wait for it.
   virtual std::string InTheMaking() const { return ""; }
@@ -58,6 +60,9 @@ struct LoaderOptions {
   uint64_t broken_limit = 0;
   // Batches lie in memory that a GPU copies from by itself.
   bool pinned = false;
+  // Compressed pictures that are only cropped and flipped stay pixels, a quarter of the bytes,
+  // which are scaled where the model is (model_inputs.h).
+  bool leave_pixels = false;
   // What reading takes of memory: in all, and of each thread that makes samples.
   int64_t reading_bytes = 0;
   int64_t thread_bytes = 0;
@@ -72,7 +77,7 @@ class Loader {
         sampler_(sampler),
         augmenter_(augmenter),
         options_(options),
-        transform_(dataset, augmenter),
+        transform_(dataset, augmenter, options.leave_pixels),
         broken_(options.broken_limit),
         memory_(options.pinned),
         ahead_(WorthMakingAhead()) {}
@@ -81,7 +86,7 @@ class Loader {
   // gradient of the global batch's mean is the mean over ranks of the gradients of
   // (rank's mean loss) x count x world / global_count.
   std::unique_ptr<PendingBatch> BeginTrainBatch(uint64_t step, uint32_t rank, uint32_t world) const;
-  // The same, made by the caller's thread.
+  // The same, made by the caller's thread, with inputs for the model.
   absl::StatusOr<Batch> TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const;
 
   // For a rank that has no batch for a step of which nothing comes (TrainStep): zeros, enough for
@@ -102,8 +107,10 @@ class Loader {
   void SetAhead(const AheadPlan& ahead) { ahead_ = ahead; }
   // Of a rank whose batches have so many samples.
   DataNeeds Needs(int64_t batch_samples, int64_t evaluation_samples) const;
-  // Of a sample as the model takes it, which may be wider than it is stored, with its target.
+  // Of a sample in a batch, with its target.
   int64_t sample_bytes() const;
+  // Of a sample as the model takes it: its scaled copy, where batches have pixels; else 0.
+  int64_t scaled_sample_bytes() const;
 
   const Dataset& dataset() const { return dataset_; }
   const Sampler& sampler() const { return sampler_; }

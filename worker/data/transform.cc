@@ -22,6 +22,7 @@ bool Transform::only_copies() const {
 }
 
 c10::ScalarType Transform::input_type() const {
+  if (leaves_pixels_) return at::kByte;
   return IsBytes(dataset_) ? at::kFloat : dataset_.input_type();
 }
 
@@ -67,9 +68,15 @@ absl::Status Transform::DecodePicture(const StoredSample& sample, const Augmente
       const PicturePlan plan,
       PlanPicture(sample.input, decoding, augmenter, place, picture.height, picture.width));
   const Stopwatch decode;
-  MUSTER_RETURN_IF_ERROR(DecodePlanned(sample.input, plan, decoding, picture, scratch.picture));
+  if (leaves_pixels_) {
+    MUSTER_RETURN_IF_ERROR(DecodePlanned(sample.input, plan, decoding, picture,
+                                         scratch.picture.decoder,
+                                         static_cast<uint8_t*>(slot.input)));
+  } else {
+    MUSTER_RETURN_IF_ERROR(DecodePlanned(sample.input, plan, decoding, picture, scratch.picture));
+  }
   scratch.busy.decode += decode.seconds();
-  inputs_.Make(plan, scratch.picture, picture);
+  if (!leaves_pixels_) inputs_.Make(plan, scratch.picture, picture);
   CopyTarget(sample, slot);
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
 // From a sample's stored bytes to what the model is given, written into the sample's slot of a
-// batch: decoded, scaled, and in training augmented.
+// batch: decoded, scaled (or left to be scaled on the model's device), and in training augmented.
 //
 // Used by the loader. What is drawn follows from the sample's place in the order of training
 // (EpochPlace), so that it does not matter who transforms which sample when. Immutable after its
@@ -29,9 +29,18 @@ struct SampleScratch {
 
 class Transform {
  public:
-  // `augmenter` (may be null) and the dataset must outlive it.
-  Transform(const Dataset& dataset, const Augmenter* augmenter)
-      : dataset_(dataset), augmenter_(augmenter), inputs_(dataset.pixels()) {}
+  // `augmenter` (may be null) and the dataset must outlive it. With `leave_pixels` compressed
+  // pictures that are only cropped and flipped are left as pixels.
+  Transform(const Dataset& dataset, const Augmenter* augmenter, bool leave_pixels)
+      : dataset_(dataset),
+        augmenter_(augmenter),
+        leaves_pixels_(leave_pixels && dataset.decoding() != nullptr &&
+                       (augmenter == nullptr || augmenter->config().only_crops_and_flips())),
+        inputs_(dataset.pixels()) {}
+
+  // Whether slots of inputs are filled with pixels, uint8 [height, width, channels], which the
+  // dataset's scale makes inputs.
+  bool leaves_pixels() const { return leaves_pixels_; }
 
   // Whether samples are given as they are stored, or nearly so.
   bool only_copies() const;
@@ -54,6 +63,7 @@ class Transform {
 
   const Dataset& dataset_;
   const Augmenter* augmenter_;
+  const bool leaves_pixels_;
   const InputMaker inputs_;
 };
 

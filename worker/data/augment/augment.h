@@ -74,6 +74,13 @@ struct AugmentConfig {
            color_jitter.on() || grey > 0 || blur > 0 || erase > 0;
   }
   bool mixes() const { return mixup > 0 || cutmix > 0; }
+  // A picture that is decoded undergoes no other change than these two, which the decoder makes.
+  bool only_crops_and_flips() const {
+    AugmentConfig others = *this;
+    others.crop_min_area = 0;
+    others.flip = 0;
+    return !others.changes_pictures() && !others.mixes();
+  }
 };
 
 class Augmenter {

@@ -64,8 +64,13 @@ BatchSlots::BatchSlots(const Dataset& dataset, c10::ScalarType input_type, int64
     shape.insert(shape.begin(), samples);
     return shape;
   };
-  part_ = {make(sizes(dataset.shape()), input_type),
-           make(sizes(dataset.target_shape()), dataset.target_type())};
+  if (input_type == at::kByte && dataset.decoding() != nullptr) {
+    const std::vector<int64_t>& shape = dataset.shape();
+    part_.inputs = make(sizes({shape[1], shape[2], shape[0]}), input_type).permute({0, 3, 1, 2});
+  } else {
+    part_.inputs = make(sizes(dataset.shape()), input_type);
+  }
+  part_.targets = make(sizes(dataset.target_shape()), dataset.target_type());
   if (samples == 0) return;
   input_bytes_ = static_cast<int64_t>(part_.inputs.nbytes()) / samples;
   target_bytes_ = static_cast<int64_t>(part_.targets.nbytes()) / samples;

@@ -102,7 +102,8 @@ class BatchSlots {
   using MakeTensor = std::function<at::Tensor(const std::vector<int64_t>& sizes, c10::ScalarType)>;
   static at::Tensor NewTensor(const std::vector<int64_t>& sizes, c10::ScalarType type);
 
-  // `input_type`: that of the inputs, where it is not as they are stored.
+  // `input_type`: that of the inputs, where it is not as they are stored. Bytes of a dataset that
+  // has them compressed lie as decoders write them: [samples, H, W, C], seen as [samples, C, H, W].
   BatchSlots(const Dataset& dataset, c10::ScalarType input_type, int64_t samples,
              const MakeTensor& make = NewTensor);
 

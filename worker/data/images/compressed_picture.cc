@@ -41,16 +41,22 @@ absl::StatusOr<PicturePlan> PlanPicture(absl::string_view stored, const PictureD
 }
 
 absl::Status DecodePlanned(absl::string_view stored, const PicturePlan& plan,
-                           const PictureDecoding& decoding, Picture picture,
+                           const PictureDecoding& decoding, const Picture& picture,
+                           PictureDecoder& decoder, uint8_t* pixels) {
+  return decoder.Decode(stored, plan.header, plan.crop,
+                        {.width = static_cast<int32_t>(picture.width),
+                         .height = static_cast<int32_t>(picture.height),
+                         .channels = static_cast<int>(picture.channels),
+                         .flip = plan.flip,
+                         .upright = decoding.upright,
+                         .pixels = pixels});
+}
+
+absl::Status DecodePlanned(absl::string_view stored, const PicturePlan& plan,
+                           const PictureDecoding& decoding, const Picture& picture,
                            PictureScratch& scratch) {
   scratch.pixels.resize(static_cast<size_t>(picture.size()));
-  return scratch.decoder.Decode(stored, plan.header, plan.crop,
-                                {.width = static_cast<int32_t>(picture.width),
-                                 .height = static_cast<int32_t>(picture.height),
-                                 .channels = static_cast<int>(picture.channels),
-                                 .flip = plan.flip,
-                                 .upright = decoding.upright,
-                                 .pixels = scratch.pixels.data()});
+  return DecodePlanned(stored, plan, decoding, picture, scratch.decoder, scratch.pixels.data());
 }
 
 void InputMaker::Make(const PicturePlan& plan, const PictureScratch& scratch,

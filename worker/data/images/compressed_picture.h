@@ -45,10 +45,14 @@ struct PictureScratch {
   std::vector<uint8_t> pixels;  // that were decoded: [height, width, channels]
 };
 
-// Fills scratch.pixels with the crop, resized to the size of `picture`, before any of the plan's
-// changes. Fails as PictureDecoder does.
+// Fills `pixels`, [height, width, channels] of the size of `picture`, with the resized crop, before
+// any of the plan's changes. Fails as PictureDecoder does.
 absl::Status DecodePlanned(absl::string_view stored, const PicturePlan& plan,
-                           const PictureDecoding& decoding, Picture picture,
+                           const PictureDecoding& decoding, const Picture& picture,
+                           PictureDecoder& decoder, uint8_t* pixels);
+// The same into scratch.pixels.
+absl::Status DecodePlanned(absl::string_view stored, const PicturePlan& plan,
+                           const PictureDecoding& decoding, const Picture& picture,
                            PictureScratch& scratch);
 
 // From decoded pixels to what the model is given.

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
+#include "worker/data/model_inputs.h"
 #include "worker/train/memory/allocation_trace.h"
 #include "worker/train/memory/malloc_rehearsal.h"
 #include "worker/train/memory/memory_probe.h"
@@ -117,7 +118,7 @@ Batch FirstOf(const Trainer& trainer, const Batch& batch, int64_t samples) {
   part.inputs = batch.inputs.narrow(0, 0, samples).to(trainer.device);
   part.targets = batch.targets.narrow(0, 0, samples).to(trainer.device);
   part.ids.resize(static_cast<size_t>(samples));
-  return part;
+  return WithModelInputs(std::move(part));
 }
 
 ModelOutput ForwardOf(const Trainer& trainer, const Batch& part) {
@@ -219,6 +220,14 @@ DataNeeds NeedsOf(const Trainer& trainer) {
                               trainer.recipe.evaluation_batch_size);
 }
 
+int64_t BatchBytesOnDevice(const Trainer& trainer) {
+  const DataNeeds needs = NeedsOf(trainer);
+  const int64_t samples =
+      MicroBatchSamples(trainer) * trainer.recipe.accumulate + trainer.recipe.evaluation_batch_size;
+  return kSetsOnDevice *
+         (needs.batch + needs.evaluation_batch + samples * trainer.loader.scaled_sample_bytes());
+}
+
 // What a gang is planned to be, where the trainer's is that of one rank alone.
 using PlannedGang = std::optional<CollectivesOptions>;
 
@@ -308,15 +317,14 @@ MemoryEstimate CountMemory(const Trainer& trainer, const PlannedGang& planned) {
   if (trainer.pruner != nullptr) estimate.optimizer += Bytes(trainer.pruner->state());
   if (trainer.ema != nullptr) estimate.average = Bytes(trainer.ema->state());
   estimate.weights += trainer.objective.held_bytes();
-  const DataNeeds needs = NeedsOf(trainer);
   if (!trainer.device.is_cpu()) {
-    estimate.data = kSetsOnDevice * (needs.batch + needs.evaluation_batch);
+    estimate.data = BatchBytesOnDevice(trainer);
     return estimate;
   }
   const int64_t dataset = trainer.loader.dataset().bytes();
   const int64_t held = estimate.weights + estimate.optimizer + estimate.average + dataset;
   estimate.program = std::max<int64_t>(0, MeasureMemory(trainer.device).now_bytes - held);
-  estimate.data = DataBytes(trainer.loader.ahead(), needs);
+  estimate.data = DataBytes(trainer.loader.ahead(), NeedsOf(trainer));
   const std::vector<int64_t> saved = SavedBytes(trainer);
   estimate.checkpoint = std::accumulate(saved.begin(), saved.end(), int64_t{0});
   return estimate;

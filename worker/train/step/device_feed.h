@@ -3,7 +3,8 @@
 // On a CPU they stay what they are. To a GPU a batch goes from the pinned memory that it was made
 // in (LoaderOptions::pinned), on a stream of its own, beside what the device still computes of the
 // step before, and into one of two sets of tensors, which keep their addresses: a step that was
-// captured as a graph would find its batch there. The host waits for none of it.
+// captured as a graph would find its batch there. Pixels are scaled there, on the same stream. The
+// host waits for none of it.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -20,9 +21,9 @@ class DeviceFeed {
   explicit DeviceFeed(c10::Device device);
   ~DeviceFeed();
 
-  // The batch on the device; what kept it from being made gets its class (ClassifyData). On a GPU
-  // its tensors are written again by the second call from now, once all work is done that is queued
-  // on the current stream before the next call.
+  // The batch on the device, with inputs for the model; what kept it from being made gets its class
+  // (ClassifyData). On a GPU its tensors are written again by the second call from now, once all
+  // work is done that is queued on the current stream before the next call.
   absl::StatusOr<Batch> Bring(absl::StatusOr<Batch> batch);
 
  private:

@@ -286,6 +286,7 @@ std::unique_ptr<Loader> BuildLoader(const trainer_spec::JobSpec& spec, const Dat
   const trainer_spec::Train& train = spec.train;
   LoaderOptions options;
   options.pinned = !place.device.is_cpu();
+  options.leave_pixels = !place.device.is_cpu();
   options.threads = static_cast<int>(train.data.threads);
   if (options.threads == 0) {
     options.threads =

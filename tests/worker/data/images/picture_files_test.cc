@@ -22,6 +22,7 @@
 #include "worker/data/batch_queue.h"
 #include "worker/data/index/data_indexes.h"
 #include "worker/data/loader.h"
+#include "worker/data/model_inputs.h"
 
 namespace muster::worker {
 namespace {
@@ -173,6 +174,87 @@ TEST_F(PictureFilesTest, BatchesHaveTheSameBitsForAnyRanksThreadsFormatAndResume
       ExpectEqual(batches(**shards, 2, world, first), want, first);
     }
   }
+}
+
+// As a GPU gets them, which scales them by the same arithmetic.
+TEST_F(PictureFilesTest, PixelsThatAreLeftComeToTheSameBitsWhereTheyAreScaled) {
+  const auto data = Open(MakeShards());
+  ASSERT_OK(data);
+  const Sampler sampler(kTrain, 7, 3);
+  AugmentConfig config;
+  config.crop_min_area = 0.3;
+  config.flip = 0.5;
+  const Augmenter augmenter(config, 4);
+  const Loader floats(**data, sampler, &augmenter, {.threads = 2});
+  const Loader pixels(**data, sampler, &augmenter, {.threads = 2, .leave_pixels = true});
+  const auto made = [](const Loader& loader, PendingBatch& batch) {
+    SampleScratch scratch;
+    EXPECT_OK(batch.Make(0, batch.samples(), scratch));
+    Batch whole = batch.Finish();
+    EXPECT_EQ(whole.inputs.nbytes() + whole.targets.nbytes(),
+              static_cast<size_t>(batch.samples() * loader.sample_bytes()));
+    return whole;
+  };
+  for (uint64_t step = 0; step < 4; ++step) {
+    const Batch want = made(floats, *floats.BeginTrainBatch(step, 1, 2));
+    const Batch left = made(pixels, *pixels.BeginTrainBatch(step, 1, 2));
+    EXPECT_EQ(want.pixels, nullptr);
+    ASSERT_NE(left.pixels, nullptr);
+    EXPECT_EQ(left.inputs.scalar_type(), at::kByte);
+    EXPECT_EQ(left.inputs.sizes(), want.inputs.sizes());
+    const Batch scaled = WithModelInputs(left);
+    EXPECT_EQ(scaled.pixels, nullptr);
+    EXPECT_TRUE(scaled.inputs.is_contiguous());
+    EXPECT_TRUE(at::equal(scaled.inputs, want.inputs)) << step;
+    EXPECT_TRUE(at::equal(scaled.targets, want.targets)) << step;
+    // A part of a batch, as an accumulated step takes it, is scaled like the whole.
+    Batch part = left;
+    part.inputs = left.inputs.narrow(0, 1, 2);
+    EXPECT_TRUE(at::equal(WithModelInputs(part).inputs, want.inputs.narrow(0, 1, 2)));
+  }
+  const Batch want = made(floats, *floats.BeginEvalBatch(Split::kTest, 3, 0, 0, 1));
+  const Batch left = made(pixels, *pixels.BeginEvalBatch(Split::kTest, 3, 0, 0, 1));
+  EXPECT_TRUE(at::equal(WithModelInputs(left).inputs, want.inputs));
+  const Batch stand_ins = pixels.StandIns(0, 1);
+  EXPECT_EQ(stand_ins.pixels, nullptr);
+  EXPECT_EQ(stand_ins.inputs.scalar_type(), at::kFloat);
+  EXPECT_EQ(pixels.sample_bytes() - 8, (floats.sample_bytes() - 8) / 4);
+  EXPECT_EQ(pixels.scaled_sample_bytes(), floats.sample_bytes() - 8);
+  EXPECT_EQ(floats.scaled_sample_bytes(), 0);
+}
+
+// Other changes are made to floats, and mixed samples are floats: nothing of that is left to
+// others.
+TEST_F(PictureFilesTest, PixelsThatAreChangedOrMixedAreNotLeft) {
+  const auto data = Open(MakeFolder());
+  ASSERT_OK(data);
+  const Sampler sampler(kTrain, 7, 3);
+  const auto leaves = [&](void (*change)(AugmentConfig&)) {
+    AugmentConfig config;
+    config.crop_min_area = 0.3;
+    change(config);
+    const Augmenter augmenter(config, 4);
+    const Loader pixels(**data, sampler, &augmenter, {.leave_pixels = true});
+    const Loader floats(**data, sampler, &augmenter);
+    const auto begun = pixels.BeginTrainBatch(0, 0, 1);
+    SampleScratch scratch;
+    EXPECT_OK(begun->Make(0, begun->samples(), scratch));
+    const Batch batch = begun->Finish();
+    EXPECT_TRUE(at::equal(WithModelInputs(batch).inputs, floats.TrainBatch(0, 0, 1)->inputs));
+    return batch.pixels != nullptr;
+  };
+  EXPECT_TRUE(leaves([](AugmentConfig&) {}));
+  EXPECT_TRUE(leaves([](AugmentConfig& config) { config.flip = 1; }));
+  EXPECT_FALSE(leaves([](AugmentConfig& config) { config.vertical_flip = 1; }));
+  EXPECT_FALSE(leaves([](AugmentConfig& config) { config.crop_padding = 2; }));
+  EXPECT_FALSE(leaves([](AugmentConfig& config) { config.trivial_augment = true; }));
+  EXPECT_FALSE(leaves([](AugmentConfig& config) { config.rand_augment_ops = 1; }));
+  EXPECT_FALSE(leaves([](AugmentConfig& config) { config.color_jitter.hue = 0.1; }));
+  EXPECT_FALSE(leaves([](AugmentConfig& config) { config.grey = 1; }));
+  EXPECT_FALSE(leaves([](AugmentConfig& config) { config.blur = 1; }));
+  EXPECT_FALSE(leaves([](AugmentConfig& config) { config.erase = 1; }));
+  EXPECT_FALSE(leaves([](AugmentConfig& config) { config.mixup = 0.5; }));
+  EXPECT_FALSE(leaves([](AugmentConfig& config) { config.cutmix = 0.5; }));
 }
 
 TEST_F(PictureFilesTest, KnowsWhichSamplesLieSideBySide) {
