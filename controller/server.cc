@@ -474,8 +474,6 @@ void Server::Stop() {
   if (autoscaler_ != nullptr) autoscaler_->Stop();
   if (ingest_ != nullptr) ingest_->Stop();
   if (engine_ != nullptr) engine_->Stop();
-  // A copy that was being made has failed by now.
-  if (backups_ != nullptr) backups_->Stop();
   if (access_ != nullptr) access_->Stop();
   if (lock_.has_value()) {
     // Nobody should look for a controller at addresses that are gone. A file left behind is removed
@@ -483,6 +481,8 @@ void Server::Stop() {
     PosixFileSystem().RemoveFile(EndpointsPath(config_)).IgnoreError();
   }
   Log(LogLevel::kInfo, "stopped");
+  // Last: its thread may be in a mount whose server is away. A copy that was being made has failed.
+  if (backups_ != nullptr) backups_->Stop();
 }
 
 }  // namespace muster::controller
