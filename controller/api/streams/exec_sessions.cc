@@ -277,7 +277,9 @@ absl::Status AgentExecStream::Take(v1::ExecOutput& message) {
   if (person_ != nullptr) {
     MUSTER_RETURN_IF_ERROR(CheckOutput(message));
     if (message.body_case() == v1::ExecOutput::BODY_NOT_SET) return absl::OkStatus();
+    const bool is_end = message.has_end();
     person_->OnOutput(std::move(message));
+    if (is_end) Close(absl::OkStatus());  // however long the person takes to read the rest
     return absl::OkStatus();
   }
   if (!message.has_session()) {

@@ -65,6 +65,8 @@ void RankExecs::Start(const v1::StartExec& start, bool leaving) {
   std::shared_ptr<RankCgroup> cgroup =
       context.ok() ? std::exchange(context->cgroup, nullptr) : nullptr;
   UniqueFd rank_end(context.ok() ? ::fcntl(context->rank_end.get(), F_DUPFD_CLOEXEC, 0) : -1);
+  if (context.ok() && !rank_end.valid())
+    context = absl::ResourceExhaustedError("the agent has no file descriptor left");
   const auto call = std::make_shared<ExecCall>(stub_, token_, start, std::move(context));
   Running& running =
       running_->emplace(session, Running{call, std::move(cgroup), std::move(rank_end)})

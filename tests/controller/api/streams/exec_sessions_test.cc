@@ -212,12 +212,12 @@ TEST_F(ExecSessionsTest, AProgramThatHasEndedHoldsNoPlace) {
   agent->End(0);
   EXPECT_TRUE(WaitUntil(
       kAWhile, [&] { return Attach(session)->Finish().code() == absl::StatusCode::kNotFound; }));
+  EXPECT_OK(agent->Finish()) << "nor is the agent held up";
   size_t bytes = 0;
   v1::ExecOutput output;
   while (person->stream->Read(&output)) bytes += output.stdout().size();
   EXPECT_OK(FromGrpc(person->stream->Finish()));
   EXPECT_EQ(bytes, size_t{7} * (64 << 10));
-  EXPECT_OK(agent->Finish());
 }
 
 TEST_F(ExecSessionsTest, TheEndOfEitherCallIsThatOfTheOther) {
