@@ -362,6 +362,11 @@ absl::StatusOr<std::vector<Enroller::Held>> Enroller::Certificates() {
 
 absl::StatusOr<Enroller::Held> Enroller::Revoke(const std::string& name) {
   MUSTER_RETURN_IF_ERROR(CheckWorkerName(name));
+  if (options_.tls.empty()) {
+    return absl::FailedPreconditionError(
+        "this controller runs without TLS: workers show the administrator's token and no "
+        "certificate that could be revoked; remove the file token, and start musterd anew");
+  }
   const absl::Time now = clock_.Now();
   // The clock may have run ahead before: the revocation is no earlier than what it is about.
   RevocationRow row{name, now};

@@ -94,6 +94,7 @@ class Enroller {
   };
   absl::StatusOr<std::vector<Held>> Certificates();
   // Of any name, whether or not a certificate of it is known. Repeated, it is a later revocation.
+  // FAILED_PRECONDITION: there is no TLS, and so no certificate.
   absl::StatusOr<Held> Revoke(const std::string& name);
 
   // PERMISSION_DENIED: it was revoked. Remembers who holds the names that it is for.

@@ -240,6 +240,16 @@ TEST_F(EnrollerTest, ACertificateOfSeveralWorkersIsNotRenewedForOneAlone) {
       StatusIs(StatusCode::kFailedPrecondition, HasSubstr("musterd certify node-1 node-2")));
 }
 
+// Else a person would think that the worker is gone.
+TEST_F(EnrollerTest, WithoutTlsNothingIsRevoked) {
+  enroller_.reset();
+  EnrollerOptions options;
+  options.data_dir = data_dir_;
+  ASSERT_OK_AND_ASSIGN(enroller_, Enroller::Open(options, PosixFileSystem(), clock_));
+  EXPECT_THAT(enroller_->Revoke("node-1").status(),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("without TLS")));
+}
+
 TEST_F(EnrollerTest, ANameOfASharedCertificateIsNotReplacedSinceAllOfThemWouldBeLost) {
   const std::string out = dir_ / "pool";
   const char* argv[] = {"musterd",    "certify",         "node-1", "node-2",
