@@ -17,7 +17,7 @@ const kVerbs = [
 
 const requestId = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, "0")).join("");
 
-// Who asks, for the audit log: musterd ignores it unless the token is that of its data folder.
+// Who asks, for the events of jobs: musterd ignores it unless the token is that of its data folder.
 export const asker = () => session.user || "page";
 
 // Asks once more before `send(form)` makes a change. `children` are fields of the form.

@@ -74,7 +74,7 @@ function LogIn({ onClose, needed }) {
       forgotten when the tab is closed.</p>
     <form onSubmit=${keep} class="token">
       <label>Token <input id="token" name="token" type="password" required autofocus autocomplete="off" spellcheck="false" /></label>
-      <label>Your name for the audit log (only with the token of the file)
+      <label>Your name for the events of jobs (only with the token of the file)
         <input id="user" name="user" maxlength="64" autocomplete="username" value=${session.user} /></label>
       ${error && html`<p class="problem" role="alert">${error}</p>`}
       <div class="actions">${session.token && html`<button type="button" id="log-out" onClick=${() => logOut(onClose)}>Log out</button>`}
