@@ -11,7 +11,6 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "re2/re2.h"
 #include "tests/support/tls_musterd.h"
 
 namespace muster::testing {
@@ -64,13 +64,12 @@ class HttpBeyondLoopbackTest : public ::testing::Test {
   // prometheus.yml as a person makes it who follows its first comment: each line that stands as a
   // comment for TLS is switched on, beside the files that musterd made. Gives its path.
   std::string WithTlsLines() {
-    const std::regex switched_off("^( *)# (scheme|tls_config|authorization): (.*)$");
+    static const LazyRE2 kSwitchedOff = {"^( *)# ((?:scheme|tls_config|authorization): .*)$"};
     std::vector<std::string> lines =
         absl::StrSplit(musterd_.Read(SourceDir() + "/deploy/prometheus/prometheus.yml"), '\n');
     for (std::string& line : lines) {
-      const std::string on = std::regex_replace(line, switched_off, "$1$2: $3");
-      if (on != line) ++switched_on_;
-      line = absl::StrReplaceAll(on, {{"http://127.0.0.1:7072/sd", "https://127.0.0.1:7072/sd"}});
+      if (RE2::Replace(&line, *kSwitchedOff, "\\1\\2")) ++switched_on_;
+      line = absl::StrReplaceAll(line, {{"http://127.0.0.1:7072/sd", "https://127.0.0.1:7072/sd"}});
       line = absl::StrReplaceAll(line, {{"127.0.0.1:7072", address_},
                                         {"interval: 5s", "interval: 1s"},
                                         {"timeout: 4s", "timeout: 1s"}});

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -13,6 +12,7 @@
 #include "controller/web/page.h"
 #include "controller/web/page_files.h"
 #include "controller/web/web_pages.h"
+#include "re2/re2.h"
 #include "tests/controller/api/fake_engine.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -118,13 +118,13 @@ TEST(PageTest, WhatItsFilesNameIsThere) {
   for (const auto& [path, contents] : PageFiles()) {
     const std::string text(contents);
     if (absl::StartsWith(path, "vendor/")) continue;
-    const std::regex names(R"re((?:href|src)="(/page/[^"]*)"|from "(\.[^"]*)")re");
+    static const LazyRE2 kNames = {R"re((?:href|src)="(/page/[^"]*)"|from "(\.[^"]*)")re"};
     const std::filesystem::path folder =
         std::filesystem::path(absl::StrCat("/page/", path)).parent_path();
-    for (std::sregex_iterator it(text.begin(), text.end(), names), end; it != end; ++it, ++named) {
-      const std::string file = (*it)[1].matched
-                                   ? std::string((*it)[1])
-                                   : (folder / std::string((*it)[2])).lexically_normal().string();
+    re2::StringPiece rest(text);
+    for (std::string whole, beside; RE2::FindAndConsume(&rest, *kNames, &whole, &beside); ++named) {
+      const std::string file =
+          beside.empty() ? whole : (folder / beside).lexically_normal().string();
       const auto answer = client.Get(file);
       ASSERT_TRUE(answer) << file;
       EXPECT_EQ(answer->status, 200) << path << " names " << file;
