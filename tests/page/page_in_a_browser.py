@@ -54,7 +54,7 @@ def check_view(browser: Browser, name: str) -> None:
 
 
 def curves_grow(browser: Browser, muster: Muster) -> int:
-    job = muster.submit_digits("digits", 60)
+    job = muster.submit_digits("digits", 600)  # until it is cancelled, on a quick machine, too
     browser.go(f"#/jobs/{job}")
     points = browser.wait_for("Number((document.querySelector('#curves') || {dataset: {}}).dataset.count)", "a curve")
     browser.wait_for(f"Number(document.querySelector('#curves').dataset.count) > {points}", "the curve grows")
