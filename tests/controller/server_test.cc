@@ -685,12 +685,6 @@ v1::WorkerMessage RankEventOf(const v1::Fence& fence, v1::RankEvent::Kind kind) 
   return message;
 }
 
-std::string HashOf(const std::string& text) {
-  Sha256 hash;
-  hash.Update(text);
-  return hash.FinishHex();
-}
-
 // What a worker may say and ask for with its own certificate of a rank that lives on another: w1
 // has the rank of a job that runs in an uploaded folder, and w2 lies.
 class OtherWorkersKeyTest : public TlsServerTest {
@@ -767,7 +761,7 @@ class OtherWorkersKeyTest : public TlsServerTest {
     v1::UploadResponse stored;
     const auto stream = v1::UploadService::NewStub(channel_)->Upload(&context, &stored);
     v1::UploadRequest request;
-    request.set_sha256(HashOf(folder));
+    request.set_sha256(Sha256Hex(folder));
     request.set_bytes(folder.size());
     request.set_data(folder);
     ASSERT_TRUE(stream->Write(request));
@@ -778,7 +772,7 @@ class OtherWorkersKeyTest : public TlsServerTest {
     v1::SubmitRequest submit = SubmitOf("key");
     submit.mutable_spec()->clear_train();
     submit.mutable_spec()->mutable_command()->add_argv("true");
-    submit.mutable_spec()->mutable_command()->set_upload(HashOf("the folder"));
+    submit.mutable_spec()->mutable_command()->set_upload(Sha256Hex("the folder"));
     grpc::ClientContext context;
     Prepare(context);
     v1::SubmitResponse submitted;
@@ -919,12 +913,13 @@ TEST_F(OtherWorkersKeyTest, AProgramOfMusterExecIsNotHandedToIt) {
 }
 
 TEST_F(OtherWorkersKeyTest, TheFolderOfTheJobIsNotGivenToIt) {
-  const std::string upload = HashOf("the folder");
+  const std::string upload = Sha256Hex("the folder");
   EXPECT_OK(w1_->Fetch(upload)) << "before the assignment is taken, as an agent does";
   CertifiedAgent w2 = MakeW2();
   EXPECT_THAT(w2.Fetch(upload),
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("on worker w2")));
-  EXPECT_THAT(w2.Fetch(HashOf("what is not there")), StatusIs(absl::StatusCode::kPermissionDenied))
+  EXPECT_THAT(w2.Fetch(Sha256Hex("what is not there")),
+              StatusIs(absl::StatusCode::kPermissionDenied))
       << "nor does it hear what is there";
   v1::ListAuditRequest audit;
   audit.set_denied(true);

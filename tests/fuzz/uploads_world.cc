@@ -31,12 +31,6 @@ constexpr uint64_t kMaxBytes = 2000;
   ::abort();
 }
 
-std::string HashOf(const std::string& bytes) {
-  Sha256 hash;
-  hash.Update(bytes);
-  return hash.FinishHex();
-}
-
 }  // namespace
 
 class UploadsWorld::World {
@@ -84,7 +78,7 @@ class UploadsWorld::World {
     if (store_->total_bytes() > kMaxBytes) Broken("more is kept than may be");
     uint64_t bytes = 0;
     for (const auto& [path, content] : fs_.files()) {
-      if (path != absl::StrCat(kFolder, "/", HashOf(content)))
+      if (path != absl::StrCat(kFolder, "/", Sha256Hex(content)))
         Broken("a file that is not what it is called: " + path);
       bytes += content.size();
     }
@@ -122,7 +116,7 @@ class UploadsWorld::World {
     called_.insert("Upload");
     sending.call->Bind(service.Upload(sending.call->context(), &sending.call->response));
     sending.rest = SomeContent(input);
-    sending.hash = HashOf(sending.rest);
+    sending.hash = Sha256Hex(sending.rest);
     v1::UploadRequest first;
     first.set_sha256(sending.hash);
     first.set_bytes(sending.rest.size());
@@ -169,7 +163,7 @@ class UploadsWorld::World {
 
   void Ask(FuzzInput& input) {
     const std::string content = SomeContent(input);
-    const std::string hash = input.Chance(240) ? HashOf(content) : input.Bytes(64);
+    const std::string hash = input.Chance(240) ? Sha256Hex(content) : input.Bytes(64);
     auto find = std::make_shared<Find>(board_, absl::StrCat("Bearer ", kToken));
     find->request.set_sha256(hash);
     called_.insert("Find");
@@ -183,7 +177,7 @@ class UploadsWorld::World {
     fetch->Bind(agents_->Fetch(fetch->context(), &fetch->request));
     Await([&] { return fetch->finished(); });
     if (find->response.found() != fetch->ok()) Broken("found, but not to be had");
-    if (fetch->ok() && HashOf(got) != hash) Broken("another archive came back");
+    if (fetch->ok() && Sha256Hex(got) != hash) Broken("another archive came back");
   }
 
   MemoryFileSystem fs_;

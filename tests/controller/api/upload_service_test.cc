@@ -10,6 +10,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "common/metrics/metric_names.h"
+#include "common/os/sha256.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_map.h"
 #include "common/upload/limits.h"
@@ -26,12 +27,6 @@ using ::muster::testing::TempDir;
 using ::muster::testing::WaitUntil;
 
 constexpr char kToken[] = "secret-of-this-test";
-
-std::string HashOf(const std::string& bytes) {
-  Sha256 hash;
-  hash.Update(bytes);
-  return hash.FinishHex();
-}
 
 class UploadServiceTest : public ::testing::Test {
  protected:
@@ -66,6 +61,13 @@ class UploadServiceTest : public ::testing::Test {
 
   v1::UploadService::Stub& people() { return *stubs_[0]; }
   v1::UploadService::Stub& agents() { return *stubs_[1]; }
+  // A connection of its own, which takes up little for a stream that nobody reads.
+  std::unique_ptr<v1::UploadService::Stub> AgentsOfASmallWindow() {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    return v1::UploadService::NewStub(
+        grpc::CreateCustomChannel(addresses_[1], grpc::InsecureChannelCredentials(), arguments));
+  }
 
   // Announces `sha256` and `size`, and sends these pieces.
   absl::Status Upload(const std::string& sha256, uint64_t size,
@@ -125,29 +127,29 @@ class UploadServiceTest : public ::testing::Test {
 
 TEST_F(UploadServiceTest, WhatPeopleSendAgentsGet) {
   const std::string bytes = std::string(UploadStore::kPieceBytes, 'a') + "the rest";
-  EXPECT_FALSE(Find(HashOf(bytes)));
+  EXPECT_FALSE(Find(Sha256Hex(bytes)));
   bool existed = true;
-  ASSERT_OK(Upload(HashOf(bytes), bytes.size(), {bytes.substr(0, 100'000), bytes.substr(100'000)},
-                   &existed));
+  ASSERT_OK(Upload(Sha256Hex(bytes), bytes.size(),
+                   {bytes.substr(0, 100'000), bytes.substr(100'000)}, &existed));
   EXPECT_FALSE(existed);
-  EXPECT_TRUE(Find(HashOf(bytes)));
-  ASSERT_OK_AND_ASSIGN(const std::string fetched, Fetch(agents(), HashOf(bytes)));
+  EXPECT_TRUE(Find(Sha256Hex(bytes)));
+  ASSERT_OK_AND_ASSIGN(const std::string fetched, Fetch(agents(), Sha256Hex(bytes)));
   EXPECT_EQ(fetched, bytes);
-  ASSERT_OK(Upload(HashOf(bytes), bytes.size(), {""}, &existed));
+  ASSERT_OK(Upload(Sha256Hex(bytes), bytes.size(), {""}, &existed));
   EXPECT_TRUE(existed) << "nothing is sent twice";
 }
 
 TEST_F(UploadServiceTest, WhatIsNotWhatItSaysIsRefused) {
   const auto bad = StatusIs(absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(Upload(HashOf("abc"), 3, {"abd"}), bad);
-  EXPECT_THAT(Upload(HashOf("abc"), 3, {"ab"}), bad) << "truncated";
-  EXPECT_THAT(Upload(HashOf("abc"), 2, {"ab", "c"}), bad) << "longer than announced";
-  EXPECT_THAT(Upload(HashOf("abc"), kMaxUploadBytes + 1, {"abc"}), bad);
+  EXPECT_THAT(Upload(Sha256Hex("abc"), 3, {"abd"}), bad);
+  EXPECT_THAT(Upload(Sha256Hex("abc"), 3, {"ab"}), bad) << "truncated";
+  EXPECT_THAT(Upload(Sha256Hex("abc"), 2, {"ab", "c"}), bad) << "longer than announced";
+  EXPECT_THAT(Upload(Sha256Hex("abc"), kMaxUploadBytes + 1, {"abc"}), bad);
   EXPECT_THAT(Upload("../../etc/passwd", 3, {"abc"}), bad);
   EXPECT_THAT(Upload("", 0, {}), bad) << "no message at all";
-  EXPECT_THAT(Upload(HashOf("abc"), 3 << 20, {std::string(2 << 20, 'x')}), bad)
+  EXPECT_THAT(Upload(Sha256Hex("abc"), 3 << 20, {std::string(2 << 20, 'x')}), bad)
       << "a piece that is too large";
-  EXPECT_FALSE(Find(HashOf("abc")));
+  EXPECT_FALSE(Find(Sha256Hex("abc")));
   EXPECT_EQ(store_->total_bytes(), 0u);
   // What was begun goes when gRPC has let go of the call, a moment after its answer.
   EXPECT_TRUE(WaitUntil(absl::Minutes(1),
@@ -161,7 +163,7 @@ TEST_F(UploadServiceTest, AClientThatGoesAwayLeavesNothing) {
     v1::UploadResponse response;
     const auto stream = people().Upload(&context, &response);
     v1::UploadRequest request;
-    request.set_sha256(HashOf("abc"));
+    request.set_sha256(Sha256Hex("abc"));
     request.set_bytes(3);
     request.set_data("ab");
     ASSERT_TRUE(stream->Write(request));
@@ -169,24 +171,21 @@ TEST_F(UploadServiceTest, AClientThatGoesAwayLeavesNothing) {
     EXPECT_FALSE(stream->Finish().ok());
   }
   // The same again, whole: an upload that was cut off is in nobody's way.
-  ASSERT_OK(Upload(HashOf("abc"), 3, {"abc"}));
+  ASSERT_OK(Upload(Sha256Hex("abc"), 3, {"abc"}));
 }
 
 // Else one worker's key could take the controller's memory.
 TEST_F(UploadServiceTest, AnAgentHasABoundedNumberOfFetchesUnderWay) {
   const std::string bytes(1 << 20, 'x');
-  ASSERT_OK(Upload(HashOf(bytes), bytes.size(), {bytes}));
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  const auto stub = v1::UploadService::NewStub(
-      grpc::CreateCustomChannel(addresses_[1], grpc::InsecureChannelCredentials(), arguments));
+  ASSERT_OK(Upload(Sha256Hex(bytes), bytes.size(), {bytes}));
+  const auto stub = AgentsOfASmallWindow();
   struct Unread {
     grpc::ClientContext context;
     std::unique_ptr<grpc::ClientReader<v1::FetchUploadResponse>> stream;
   };
   std::vector<std::unique_ptr<Unread>> unread;
   v1::FetchUploadRequest request;
-  request.set_sha256(HashOf(bytes));
+  request.set_sha256(Sha256Hex(bytes));
   for (size_t i = 0; i < UploadThread::kMostFetches; ++i) {
     unread.push_back(std::make_unique<Unread>());
     AddToken(unread.back()->context, kToken);
@@ -194,11 +193,11 @@ TEST_F(UploadServiceTest, AnAgentHasABoundedNumberOfFetchesUnderWay) {
     v1::FetchUploadResponse piece;
     ASSERT_TRUE(unread.back()->stream->Read(&piece));
   }
-  EXPECT_THAT(Fetch(agents(), HashOf(bytes)),
+  EXPECT_THAT(Fetch(agents(), Sha256Hex(bytes)),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        ::testing::HasSubstr("32 of this agent's are under way")));
   for (const auto& one : unread) one->context.TryCancel();
-  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] { return Fetch(agents(), HashOf(bytes)).ok(); }));
+  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] { return Fetch(agents(), Sha256Hex(bytes)).ok(); }));
 }
 
 class SlowUploadTest : public UploadServiceTest {
@@ -230,13 +229,13 @@ TEST_F(SlowUploadTest, SilentOnesAreEndedAndTheirPlacesAreOthersAgain) {
   for (int round = 0; round < 2; ++round) {
     std::vector<std::unique_ptr<Slow>> silent;
     for (size_t i = 0; i < thread_->shares().share(); ++i) {
-      silent.push_back(Begin(HashOf(std::to_string(i)), 3, "a"));
+      silent.push_back(Begin(Sha256Hex(std::to_string(i)), 3, "a"));
     }
     // Calls are taken up in any order.
     ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] {
       return thread_->store().under_way() == thread_->shares().share();
     }));
-    EXPECT_THAT(Upload(HashOf("abcd"), 4, {"abcd"}),
+    EXPECT_THAT(Upload(Sha256Hex("abcd"), 4, {"abcd"}),
                 StatusIs(absl::StatusCode::kResourceExhausted,
                          ::testing::HasSubstr("4 of yours are under way, of 16 in all")));
     for (const auto& slow : silent) {
@@ -245,7 +244,7 @@ TEST_F(SlowUploadTest, SilentOnesAreEndedAndTheirPlacesAreOthersAgain) {
                            ::testing::HasSubstr("nothing came for 1s")));
     }
   }
-  ASSERT_OK(Upload(HashOf("abc"), 3, {"abc"}));
+  ASSERT_OK(Upload(Sha256Hex("abc"), 3, {"abc"}));
 }
 
 TEST_F(SlowUploadTest, OneThatSaysNothingAtAllIsEnded) {
@@ -257,7 +256,7 @@ TEST_F(SlowUploadTest, OneThatSaysNothingAtAllIsEnded) {
 }
 
 TEST_F(SlowUploadTest, OneThatTricklesIsEndedWhenItsWholeTimeIsOver) {
-  const auto slow = Begin(HashOf("abc"), 1 << 20, "a");
+  const auto slow = Begin(Sha256Hex("abc"), 1 << 20, "a");
   v1::UploadRequest more;
   more.set_data("b");
   EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] { return !slow->stream->Write(more); }));
@@ -269,15 +268,12 @@ TEST_F(SlowUploadTest, OneThatTricklesIsEndedWhenItsWholeTimeIsOver) {
 TEST_F(SlowUploadTest, AnAgentThatDoesNotReadWhatItFetchesIsGivenUp) {
   // More than a connection takes up for a stream that nobody reads.
   const std::string bytes(1 << 20, 'x');
-  ASSERT_OK(Upload(HashOf(bytes), bytes.size(), {bytes}));
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  const auto stub = v1::UploadService::NewStub(
-      grpc::CreateCustomChannel(addresses_[1], grpc::InsecureChannelCredentials(), arguments));
+  ASSERT_OK(Upload(Sha256Hex(bytes), bytes.size(), {bytes}));
+  const auto stub = AgentsOfASmallWindow();
   grpc::ClientContext context;
   AddToken(context, kToken);
   v1::FetchUploadRequest request;
-  request.set_sha256(HashOf(bytes));
+  request.set_sha256(Sha256Hex(bytes));
   const auto stream = stub->Fetch(&context, request);
   EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] {
     const std::string ended = "{code=\"CANCELLED\",method=\"FetchUpload\"} 1\n";
@@ -288,7 +284,7 @@ TEST_F(SlowUploadTest, AnAgentThatDoesNotReadWhatItFetchesIsGivenUp) {
   while (stream->Read(&piece)) {
   }
   EXPECT_FALSE(stream->Finish().ok());
-  ASSERT_OK_AND_ASSIGN(const std::string fetched, Fetch(agents(), HashOf(bytes)));
+  ASSERT_OK_AND_ASSIGN(const std::string fetched, Fetch(agents(), Sha256Hex(bytes)));
   EXPECT_EQ(fetched, bytes);
 }
 
@@ -301,20 +297,17 @@ class BusyDiskTest : public SlowUploadTest {
 // Its peers are not silent while the controller itself has no time for them.
 TEST_F(BusyDiskTest, ADiskThatTakesLongEndsNoUploadAndNoFetch) {
   const std::string bytes(1 << 20, 'x');
-  ASSERT_OK(Upload(HashOf(bytes), bytes.size(), {bytes}));
+  ASSERT_OK(Upload(Sha256Hex(bytes), bytes.size(), {bytes}));
   // More than a connection takes up at once: the second piece waits to be read.
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  const auto stub = v1::UploadService::NewStub(
-      grpc::CreateCustomChannel(addresses_[1], grpc::InsecureChannelCredentials(), arguments));
+  const auto stub = AgentsOfASmallWindow();
   grpc::ClientContext context;
   AddToken(context, kToken);
   v1::FetchUploadRequest request;
-  request.set_sha256(HashOf(bytes));
+  request.set_sha256(Sha256Hex(bytes));
   const auto fetch = stub->Fetch(&context, request);
   v1::FetchUploadResponse piece;
   ASSERT_TRUE(fetch->Read(&piece));
-  const auto upload = Begin(HashOf("abc"), 3, "a");
+  const auto upload = Begin(Sha256Hex("abc"), 3, "a");
   absl::Notification both_went_on;
   thread_->Enqueue([&] {
     // In vain if this comes before the thread has read the second piece: then that comes after
@@ -337,9 +330,9 @@ TEST_F(BusyDiskTest, ADiskThatTakesLongEndsNoUploadAndNoFetch) {
 }
 
 TEST_F(UploadServiceTest, EachSideHasItsCallsAndEveryCallNeedsTheToken) {
-  ASSERT_OK(Upload(HashOf("abc"), 3, {"abc"}));
-  EXPECT_THAT(Fetch(agents(), HashOf("other")), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(Fetch(people(), HashOf("abc")), StatusIs(absl::StatusCode::kUnimplemented));
+  ASSERT_OK(Upload(Sha256Hex("abc"), 3, {"abc"}));
+  EXPECT_THAT(Fetch(agents(), Sha256Hex("other")), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Fetch(people(), Sha256Hex("abc")), StatusIs(absl::StatusCode::kUnimplemented));
   grpc::ClientContext context;
   v1::FindUploadRequest request;
   v1::FindUploadResponse response;

@@ -57,6 +57,15 @@ class EnrollerTest : public ::testing::Test {
                                         const Machine& machine) {
     return enroller_->Enroll({token.id, token.secret, name, machine.request});
   }
+  // The certificate (PEM) that `musterd certify` makes for these workers, in certified_.
+  std::string Certify(const std::vector<const char*>& workers) {
+    std::vector<const char*> argv = {"musterd", "certify"};
+    argv.insert(argv.end(), workers.begin(), workers.end());
+    argv.insert(argv.end(), {"--data-dir", data_dir_.c_str(), "--out", certified_.c_str()});
+    EXPECT_OK(RunSetupCommand(static_cast<int>(argv.size()), argv.data(), PosixFileSystem(),
+                              clock_.Now()));
+    return *PosixFileSystem().ReadFile(certified_ + "/worker.pem", 1 << 20);
+  }
   uint32_t UsesOf(const JoinTokenText& token) {
     const auto tokens = enroller_->Tokens();
     for (const JoinTokenRow& row : *tokens) {
@@ -67,6 +76,7 @@ class EnrollerTest : public ::testing::Test {
 
   TempDir dir_;
   const std::string data_dir_ = dir_ / "controller";
+  const std::string certified_ = dir_ / "certified";
   SimulatedClock clock_;
   std::unique_ptr<Enroller> enroller_;
 };
@@ -200,11 +210,7 @@ TEST_F(EnrollerTest, ANameThatWasRevokedFarInTheFutureGetsNoCertificateThatIsNot
 }
 
 TEST_F(EnrollerTest, ACertificateMadeByCertifyHoldsItsNameAndIsRevokedByIt) {
-  const std::string out = dir_ / "node-7";
-  const char* argv[] = {"musterd",         "certify", "node-7",   "--data-dir",
-                        data_dir_.c_str(), "--out",   out.c_str()};
-  ASSERT_OK(RunSetupCommand(7, argv, PosixFileSystem(), clock_.Now()));
-  const std::string shown = *PosixFileSystem().ReadFile(out + "/worker.pem", 1 << 20);
+  const std::string shown = Certify({"node-7"});
   ASSERT_OK(enroller_->CheckCertificate(shown));
   ASSERT_OK(enroller_->StoreSeen());
   Restart();
@@ -228,13 +234,9 @@ TEST_F(EnrollerTest, RenewsForTheNameAndKeyThatAreShown) {
 }
 
 TEST_F(EnrollerTest, ACertificateOfSeveralWorkersIsNotRenewedForOneAlone) {
-  const std::string out = dir_ / "pool";
-  const char* argv[] = {"musterd",    "certify",         "node-1", "node-2",
-                        "--data-dir", data_dir_.c_str(), "--out",  out.c_str()};
-  ASSERT_OK(RunSetupCommand(8, argv, PosixFileSystem(), clock_.Now()));
-  const std::string shown = *PosixFileSystem().ReadFile(out + "/worker.pem", 1 << 20);
+  const std::string shown = Certify({"node-1", "node-2"});
   ASSERT_OK_AND_ASSIGN(const std::string key,
-                       ReadPrivateKey(PosixFileSystem(), out + "/worker.key"));
+                       ReadPrivateKey(PosixFileSystem(), certified_ + "/worker.key"));
   EXPECT_THAT(
       enroller_->Renew(shown, *MakeSigningRequest(key)).status(),
       StatusIs(StatusCode::kFailedPrecondition, HasSubstr("musterd certify node-1 node-2")));
@@ -251,11 +253,7 @@ TEST_F(EnrollerTest, WithoutTlsNothingIsRevoked) {
 }
 
 TEST_F(EnrollerTest, ANameOfASharedCertificateIsNotReplacedSinceAllOfThemWouldBeLost) {
-  const std::string out = dir_ / "pool";
-  const char* argv[] = {"musterd",    "certify",         "node-1", "node-2",
-                        "--data-dir", data_dir_.c_str(), "--out",  out.c_str()};
-  ASSERT_OK(RunSetupCommand(8, argv, PosixFileSystem(), clock_.Now()));
-  const std::string shown = *PosixFileSystem().ReadFile(out + "/worker.pem", 1 << 20);
+  const std::string shown = Certify({"node-1", "node-2"});
   ASSERT_OK(enroller_->CheckCertificate(shown));
   EXPECT_THAT(Enroll(Token(1, true), "node-1", {}).status(),
               StatusIs(StatusCode::kAlreadyExists, HasSubstr("with worker node-2")));
