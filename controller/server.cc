@@ -237,8 +237,10 @@ absl::Status Server::OpenEnrollment(std::function<void(const absl::Status&)> on_
 }
 
 void Server::OpenBackups() {
-  BackupMaker::RemoveStaging(PosixFileSystem(), config_.data_dir);
-  if (!config_.backup_dir.empty()) {
+  if (config_.backup_dir.empty()) {
+    // Of a life that made backups.
+    BackupMaker::RemoveStaging(PosixFileSystem(), config_.data_dir);
+  } else {
     BackupMaker::Sources sources;
     sources.copy_databases = [this](const std::string& folder) {
       MUSTER_RETURN_IF_ERROR(engine_->CopyDatabases(folder));
