@@ -173,10 +173,9 @@ bool GuardsHttp(const AgentConfig& config) {
          !config.scrape_token_file.empty();
 }
 
-bool IsUnguarded(const AgentConfig& config) {
-  const bool guards = !config.http_cert.empty() && !config.scrape_token_file.empty();
-  return !CheckAddressFlag("--controller", config.controller, !config.tls.empty(), "").ok() ||
-         !CheckAddressFlag("--http-listen", config.http_listen, guards, "").ok();
+bool IsUnguarded(AgentConfig config) {
+  config.insecure = false;
+  return absl::IsFailedPrecondition(CheckAgentConfig(config));
 }
 
 absl::Status CheckAgentConfig(const AgentConfig& config) {

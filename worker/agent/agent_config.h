@@ -72,9 +72,9 @@ absl::StatusOr<AgentCommandLine> ParseAgentCommandLine(int argc, const char* con
 // Whether the HTTP port is beyond loopback, by TLS and for who shows the scrape token.
 bool GuardsHttp(const AgentConfig& config);
 
-// Whether it speaks beyond loopback without TLS, or shows its metrics there to everybody, as
-// `insecure` allows.
-bool IsUnguarded(const AgentConfig& config);
+// Whether it would be refused without `insecure`: it speaks beyond loopback without TLS, or shows
+// its metrics there to everybody. Of a config that CheckAgentConfig accepts.
+bool IsUnguarded(AgentConfig config);
 
 // What ParseAgentCommandLine checks, for a config made by hand.
 absl::Status CheckAgentConfig(const AgentConfig& config);

@@ -21,7 +21,7 @@ RankExecs::RankExecs(EventLoop& loop, Supervisor& supervisor,
 
 RankExecs::~RankExecs() {
   for (const auto& [session, running] : *running_) {
-    if (running.rank_end.valid()) loop_.Unwatch(running.rank_end.get());
+    loop_.Unwatch(running.rank_end.get());
     running.call->Cancel();
   }
 }
@@ -40,7 +40,7 @@ void RankExecs::FollowRankEnd(Running& running) {
 
 void RankExecs::Forget(const std::string& session) {
   const auto found = running_->find(session);
-  if (found->second.rank_end.valid()) loop_.Unwatch(found->second.rank_end.get());
+  loop_.Unwatch(found->second.rank_end.get());
   running_->erase(found);
 }
 

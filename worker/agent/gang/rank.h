@@ -173,12 +173,12 @@ class Rank {
   const std::unique_ptr<RankProcess> process_;
   std::vector<std::weak_ptr<RankCgroup>> exec_cgroups_;  // of programs that run beside it
   std::vector<std::weak_ptr<const void>> execs_;         // RankExecContext::unfinished
-  const std::optional<double> joules_at_start_;      // of its GPUs; nothing: not counted
-  std::optional<RankSocket> link_;                   // of a trainer
-  std::unique_ptr<RankContainer> container_;         // of a command with an image
-  std::unique_ptr<CommandCheckpoints> checkpoints_;  // of a command's rank 0
-  CommandSocket::ConnectionId answer_to_ = 0;        // while one line is taken; 0: all
-  uint64_t command_seq_ = 0;                         // of its metrics
+  const std::optional<double> joules_at_start_;          // of its GPUs; nothing: not counted
+  std::optional<RankSocket> link_;                       // of a trainer
+  std::unique_ptr<RankContainer> container_;             // of a command with an image
+  std::unique_ptr<CommandCheckpoints> checkpoints_;      // of a command's rank 0
+  CommandSocket::ConnectionId answer_to_ = 0;            // while one line is taken; 0: all
+  uint64_t command_seq_ = 0;                             // of its metrics
   LogTailer logs_;
   EventLoop::TimerId log_timer_ = 0;
   EventLoop::TimerId stop_timer_ = 0;

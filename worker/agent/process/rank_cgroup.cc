@@ -256,23 +256,7 @@ absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::OpenAt(const std::stri
   return cgroups;
 }
 
-absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(uint64_t memory_limit,
-                                                              uint64_t processes) {
-  if (memory_limit != 0 && !can_limit_memory_) {
-    return absl::UnimplementedError("no memory controller in this worker's cgroup");
-  }
-  const auto wrap = [&](CgroupFolder folder) {
-    return std::unique_ptr<RankCgroup>(new RankCgroup(std::move(folder), memory_limit, spare_));
-  };
-  if (memory_limit == 0 && !spare_->folders.empty()) {
-    CgroupFolder spare = std::move(spare_->folders.back());
-    spare_->folders.pop_back();
-    if (const absl::Status limited = LimitProcesses(spare, processes); !limited.ok()) {
-      ::rmdir(spare.path.c_str());
-      return limited;
-    }
-    return wrap(std::move(spare));
-  }
+absl::StatusOr<CgroupFolder> RankCgroups::MakeFolder() {
   // Never one that is there: it was an earlier agent's, which was killed and kills what begins in
   // it.
   std::string path = absl::StrCat(prefix_, next_++);
@@ -291,11 +275,27 @@ absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(uint64_t memory_li
     ::rmdir(path.c_str());
     return failure;
   }
-  if (const absl::Status limited = LimitProcesses(made, processes); !limited.ok()) {
+  return made;
+}
+
+absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(uint64_t memory_limit,
+                                                              uint64_t processes) {
+  if (memory_limit != 0 && !can_limit_memory_) {
+    return absl::UnimplementedError("no memory controller in this worker's cgroup");
+  }
+  CgroupFolder folder;
+  if (memory_limit == 0 && !spare_->folders.empty()) {
+    folder = std::move(spare_->folders.back());
+    spare_->folders.pop_back();
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(folder, MakeFolder());
+  }
+  const std::string path = folder.path;
+  if (const absl::Status limited = LimitProcesses(folder, processes); !limited.ok()) {
     ::rmdir(path.c_str());
     return limited;
   }
-  std::unique_ptr<RankCgroup> cgroup = wrap(std::move(made));
+  std::unique_ptr<RankCgroup> cgroup(new RankCgroup(std::move(folder), memory_limit, spare_));
   if (memory_limit == 0) return cgroup;
   MUSTER_RETURN_IF_ERROR(Write(path + "/memory.max", absl::StrCat(memory_limit)));
   // Swapping instead of ending would only be slow, and half a rank is none. Not every kernel has

@@ -114,6 +114,7 @@ class RankCgroups {
   }
 
  private:
+  absl::StatusOr<CgroupFolder> MakeFolder();
   absl::StatusOr<std::unique_ptr<RankCgroup>> Make(uint64_t memory_limit, uint64_t processes);
   RankCgroups(std::string prefix, bool can_limit_memory, uint64_t most_processes)
       : prefix_(std::move(prefix)),
