@@ -215,15 +215,17 @@ void RehearseSingleSamples(const Trainer& trainer, const Batch& batch) {
 // Sets of tensors that each of the two feeds has on a device (device_feed.h).
 constexpr int64_t kSetsOnDevice = 2;
 
+int64_t BatchSamples(const Trainer& trainer) {
+  return MicroBatchSamples(trainer) * trainer.recipe.accumulate;
+}
+
 DataNeeds NeedsOf(const Trainer& trainer) {
-  return trainer.loader.Needs(MicroBatchSamples(trainer) * trainer.recipe.accumulate,
-                              trainer.recipe.evaluation_batch_size);
+  return trainer.loader.Needs(BatchSamples(trainer), trainer.recipe.evaluation_batch_size);
 }
 
 int64_t BatchBytesOnDevice(const Trainer& trainer) {
   const DataNeeds needs = NeedsOf(trainer);
-  const int64_t samples =
-      MicroBatchSamples(trainer) * trainer.recipe.accumulate + trainer.recipe.evaluation_batch_size;
+  const int64_t samples = BatchSamples(trainer) + trainer.recipe.evaluation_batch_size;
   return kSetsOnDevice *
          (needs.batch + needs.evaluation_batch + samples * trainer.loader.scaled_sample_bytes());
 }
